@@ -16,8 +16,10 @@ var help string
 func main() { cli.Main(rootCommand) }
 
 func rootCommand(p *cli.Program) *cobra.Command {
+	card := cli.New(p, "card KERNEL --url URL", &bridges.Card{})
+	cli.Complete(card, "url", cobra.NoFileCompletions)
 	return cli.Root(p, help, cli.WriteUsage, []cli.CommandGroup{{Title: "Bridges", Commands: []*cobra.Command{
-		bridges.A2ACommand(p),
+		cli.New(p, "a2a --creds FILE", &bridges.A2A{}, cli.New(p, "reader --agent URL", &bridges.ReaderA2A{}), card),
 		bridges.RelayCommand(p),
 	}}})
 }

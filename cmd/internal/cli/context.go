@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -107,7 +106,7 @@ func (p *Program) useContext(cmd *cobra.Command, flags *pflag.FlagSet) error {
 // ContextCommand returns the command context.
 func ContextCommand(p *Program) *cobra.Command {
 	c := savedContext{}
-	cmd := Command("context [CONTEXT]", func(_ context.Context, args []string) error {
+	cmd := &cobra.Command{Use: "context [CONTEXT]", RunE: func(_ *cobra.Command, args []string) error {
 		name := strings.Join(args, "")
 		switch {
 		case p.contextFile("") == "":
@@ -127,8 +126,8 @@ func ContextCommand(p *Program) *cobra.Command {
 			return NotWritten(p.contextFile(""), err)
 		}
 		return WriteOver(p.contextFile(""), []byte(name+"\n"), 0o600)
-	})
-	take(cmd, given, "", contextFlags, func(name, value string) { c[name] = value })
+	}}
+	take(cmd, given, contextFlags, func(name, value string) { c[name] = value })
 	return cmd
 }
 

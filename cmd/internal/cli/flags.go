@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,11 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 )
-
-// Command is a command of this usage, which checks its arguments. What the help says of it is in the page of helps.
-func Command(use string, run func(ctx context.Context, args []string) error) *cobra.Command {
-	return &cobra.Command{Use: use, RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }}
-}
 
 // NumberFlag is a flag that takes a whole number of at least least.
 type NumberFlag struct{ Value, Least int }
@@ -63,12 +56,6 @@ func (f *WordFlag) Set(s string) error {
 	return nil
 }
 
-// AddTo makes it a flag of cmd, with completion.
-func (f *WordFlag) AddTo(cmd *cobra.Command, name, usage string) {
-	cmd.Flags().Var(f, name, usage)
-	Complete(cmd, name, cobra.FixedCompletions(f.Words, cobra.ShellCompDirectiveNoFileComp))
-}
-
 // DurationFlag is a flag that takes a duration such as 90s, 24h or 7d.
 type DurationFlag struct {
 	Value time.Duration
@@ -109,23 +96,14 @@ const (
 	connection = "connection "
 	ambient    = "ambient" // the environment or a context may say it
 	given      = "given"   // only the command line does
+	own        = "own"     // it is another flag of the same name
 )
-
-// Into has the variables of connection flags, by name.
-type Into map[string]*string
-
-// Take has cmd understand connection flags: their variables are set when it runs, by the command line or the environment.
-// about, if it is not empty, says in the help what they mean to it.
-func Take(cmd *cobra.Command, about string, into Into) { takeInto(cmd, ambient, about, into) }
-
-// TakeGiven is Take for flags that only the command line sets: they name another mesh, a cluster or an agent to serve.
-func TakeGiven(cmd *cobra.Command, about string, into Into) { takeInto(cmd, given, about, into) }
 
 // takeWait has cmd understand --wait, for how long it waits, with the default that wait has. It bounds what can be waited for at
 // once, not for ever.
 func takeWait(cmd *cobra.Command, wait *DurationFlag) {
 	wait.Least = leastWait
-	take(cmd, given, "", []string{"wait"}, func(_, value string) { _ = wait.Set(value) }) // the parser has read it
+	take(cmd, given, []string{"wait"}, func(_, value string) { _ = wait.Set(value) }) // the parser has read it
 	if wait.Value > 0 {
 		cmd.Annotations[waits] = " (default " + Duration(Seconds(wait.Value)) + ")"
 	}
@@ -136,18 +114,14 @@ const waits = "waits"
 
 const leastWait = 10 * time.Millisecond
 
-func takeInto(cmd *cobra.Command, how, about string, into Into) {
-	take(cmd, how, about, slices.Collect(maps.Keys(into)), func(name, value string) { *into[name] = value })
-}
-
-func take(cmd *cobra.Command, how, about string, names []string, set func(name, value string)) {
+// take has cmd understand connection flags: they are set when it runs, by the command line or the environment.
+func take(cmd *cobra.Command, how string, names []string, set func(name, value string)) {
 	if cmd.Annotations == nil {
 		cmd.Annotations = map[string]string{}
 	}
 	for _, name := range names {
 		cmd.Annotations[connection+name] = how
 	}
-	cmd.Annotations[connection] = strings.Join(Compact(cmd.Annotations[connection], strings.ReplaceAll(about, "`", "")), "\n")
 	before := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		for _, name := range names {

@@ -22,7 +22,8 @@ type Runner interface {
 
 // New is a command of this usage. Each exported field of do is a flag, also those of structs in it: NoWait is --no-wait. One
 // with the name of a connection flag has the command understand that. A *cobra.Command becomes the command itself. What the
-// help says of a flag is in the page of helps. Tags say more:
+// help says of a flag is in the page of helps. A do with a method Adjust is asked what else there is to say of the command. Tags
+// say more:
 //
 //	flag:"run"         its name, or - for a field that is no flag
 //	short:"f"          its letter
@@ -32,9 +33,14 @@ type Runner interface {
 //	commas:"apart"     of several texts: one flag may give them, with commas
 //	not:"since until"  flags beside which it cannot be given
 //	how:"given"        of connection flags: only the command line says them, since they name something else
-func New(p *Program, use string, do Runner) *cobra.Command {
+//	how:"own"          it has the name of a connection flag, and is none
+func New(p *Program, use string, do Runner, children ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return do.Run(cmd.Context(), p, args) }
+	cmd.AddCommand(children...)
+	if of, has := do.(interface{ Adjust(*cobra.Command) }); has {
+		of.Adjust(cmd)
+	}
 	declare(cmd, reflect.ValueOf(do).Elem(), ambient)
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 		for _, other := range flag.Annotations[apart] {
@@ -71,8 +77,9 @@ func declare(cmd *cobra.Command, of reflect.Value, how string) {
 		switch {
 		case name == "wait":
 			takeWait(cmd, variable.(*DurationFlag))
-		case slices.Contains(connectionFlags, name):
-			takeInto(cmd, how, "", Into{name: variable.(*string)})
+		case how != own && slices.Contains(connectionFlags, name):
+			into := variable.(*string)
+			take(cmd, how, []string{name}, func(_, value string) { *into = value })
 		default:
 			declareFlag(cmd, variable, name, field.Tag)
 			_ = cmd.Flags().SetAnnotation(name, apart, strings.Fields(field.Tag.Get("not"))) // the flag is there
@@ -89,7 +96,8 @@ func declareFlag(cmd *cobra.Command, variable any, name string, tag reflect.Stru
 	case *string:
 		flags.StringVarP(v, name, short, tag.Get("default"), "")
 	case *int:
-		flags.IntVarP(v, name, short, 0, "")
+		standard, _ := strconv.Atoi(tag.Get("default")) // none is 0
+		flags.IntVarP(v, name, short, standard, "")
 	case *uint64:
 		flags.Uint64VarP(v, name, short, 0, "")
 	case *[]string:

@@ -340,8 +340,11 @@ func usageArguments(use string) cobra.PositionalArgs {
 	required := 0
 	for _, word := range strings.Fields(use)[1:] {
 		name := strings.Trim(word, "[]")
-		if strings.HasPrefix(name, "--") || strings.Contains(word, "...") {
+		if name == "--" || strings.Contains(word, "...") {
 			return cobra.ArbitraryArgs
+		}
+		if strings.HasPrefix(name, "--") {
+			break // it has to have this flag
 		}
 		if name == word {
 			required++

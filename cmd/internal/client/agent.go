@@ -12,7 +12,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -22,10 +21,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// AddServing has cmd understand those that say as which agent it serves: the creds file says its name and role. creds says what
-// the credentials are for.
-func (f *Flags) AddServing(cmd *cobra.Command, creds string) {
-	cli.TakeGiven(cmd, "--"+creds, cli.Into{"creds": &f.Creds, "url": &f.URL, "ca": &f.CA, "encoding": &f.Encoding})
+// Serving says which agent a command serves: the creds file has its name and role.
+type Serving struct {
+	Creds, URL, CA, Encoding string `how:"given"`
+	// Roles are those of which the creds must have one; without, a controller or a reader.
+	Roles []bcp.Role `flag:"-"`
 }
 
 // CredsVariable is the environment variable with which a mesh names the creds of a role to the commands of its agents.
@@ -35,7 +35,7 @@ func CredsVariable(role bcp.Role) string {
 
 // FromEnvironment takes what a mesh gives to the commands of its agents, for the flags
 // that were not given. roles are those whose creds are looked for.
-func (f *Flags) FromEnvironment(env func(string) string, roles ...bcp.Role) {
+func (f *Serving) FromEnvironment(env func(string) string, roles ...bcp.Role) {
 	if f.Creds != "" {
 		return
 	}
@@ -55,7 +55,7 @@ func (f *Flags) FromEnvironment(env func(string) string, roles ...bcp.Role) {
 
 // Await is Serve for a mesh that may not be up yet: it waits for a server at the
 // address, says so once, and fails like Serve at everything else.
-func (f *Flags) Await(ctx context.Context, p *cli.Program, command string, handlers int) (*Client, error) {
+func (f *Serving) Await(ctx context.Context, p *cli.Program, command string, handlers int) (*Client, error) {
 	for told := false; ; {
 		agent, err := f.Serve(ctx, p, command, handlers)
 		if err == nil || !errors.Is(err, nats.ErrNoServers) {
@@ -77,7 +77,7 @@ func (f *Flags) Await(ctx context.Context, p *cli.Program, command string, handl
 const awaitPause = time.Second
 
 // Who reads which agent the creds are of, and in which role.
-func (f *Flags) Who() (bcp.AgentName, bcp.Role, error) {
+func (f *Serving) Who() (bcp.AgentName, bcp.Role, error) {
 	who, err := meshdir.ReadCreds(f.Creds)
 	words := cli.Map(f.Roles, func(role bcp.Role) string { return role.String() })
 	switch {
@@ -92,13 +92,14 @@ func (f *Flags) Who() (bcp.AgentName, bcp.Role, error) {
 }
 
 // Serve connects as the agent of the creds file, which this program serves.
-func (f *Flags) Serve(ctx context.Context, p *cli.Program, command string, handlers int) (*Client, error) {
+func (f *Serving) Serve(ctx context.Context, p *cli.Program, command string, handlers int) (*Client, error) {
 	name, role, err := f.Who()
 	if err != nil {
 		return nil, err
 	}
 	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
-	return f.dial(ctx, role, agents.Options{
+	who := Flags{Creds: f.Creds, URL: f.URL, CA: f.CA, Encoding: f.Encoding}
+	return who.dial(ctx, role, agents.Options{
 		Name: name, Logger: log, Handlers: handlers, NATS: []nats.Option{nats.Name("bcpmesh " + command + " " + string(name))},
 	})
 }
@@ -222,7 +223,7 @@ func WhyNobody(ctx context.Context, who *Flags, reader bcp.AgentName) string {
 // mesh starts. It knows only where the creds of the channel's controller lie in the folder
 // of a mesh of one's own, and of no channel whose timing is counted: there a controller
 // must not hear when its reader comes and goes.
-func (f *Flags) Away(ctx context.Context, controller, reader bcp.AgentName) bool {
+func (f *Serving) Away(ctx context.Context, controller, reader bcp.AgentName) bool {
 	folder, err := meshdir.Find(filepath.Dir(f.Creds))
 	if err != nil {
 		return false

@@ -41,8 +41,6 @@ type Flags struct {
 	// commands show nobody.
 	Handlers int          `flag:"-"`
 	Logger   hclog.Logger `flag:"-"`
-	// Roles are those of which the creds of a served agent must have one; without, a controller or a reader.
-	Roles []bcp.Role `flag:"-"`
 }
 
 // Client is a connection as an agent, or as a person, and what is known of the

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -84,11 +83,6 @@ func Failure(err error) error {
 
 // StateFlags say which mesh a command of creds works on.
 type StateFlags struct{ Dir, State string }
-
-// AddTo has cmd understand them.
-func (f *StateFlags) AddTo(cmd *cobra.Command) {
-	cli.Take(cmd, "", cli.Into{"dir": &f.Dir, "state": &f.State})
-}
 
 // Folder finds the mesh. With --state alone nothing says that the definitions
 // at hand are those of the state: they are enough to make new keys from, and

@@ -1,13 +1,12 @@
 package bridges
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"io/fs"
 	"net/url"
 	"path/filepath"
-
-	"github.com/spf13/cobra"
 
 	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -19,26 +18,19 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
-// CardCommand returns the command a2a card.
-func CardCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	var origin string
-	cmd := &cobra.Command{
-		Use:  "card KERNEL --url URL",
-		Args: cli.Arguments(1, "KERNEL"),
-		RunE: func(_ *cobra.Command, args []string) error { return card(p, where, args[0], origin) },
-	}
-	where.AddTo(cmd)
-	cmd.Flags().StringVar(&origin, "url", "", "origin at which clients reach bcpmesh a2a, such as https://org1.example")
-	cli.Complete(cmd, "url", cobra.NoFileCompletions)
-	return cmd
+// Card signs an agent card that names a kernel's attestation.
+type Card struct {
+	Where meshdir.StateFlags
+	URL   string `how:"own"`
 }
 
-func card(p *cli.Program, where meshdir.StateFlags, kernel, origin string) error {
+// Run prints it.
+func (o *Card) Run(_ context.Context, p *cli.Program, args []string) error {
+	kernel, origin := args[0], o.URL
 	if at, err := url.Parse(origin); err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.Path != "" || at.RawQuery != "" {
 		return cli.Usagef("a2a card: expected --url with an origin, such as https://org1.example")
 	}
-	folder, store, err := where.KeyStore()
+	folder, store, err := o.Where.KeyStore()
 	if err != nil {
 		return err
 	}

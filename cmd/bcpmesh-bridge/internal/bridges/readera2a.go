@@ -8,9 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
@@ -21,56 +18,39 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// a2aOptions are the flags of a2a reader.
-type a2aOptions struct {
-	client.Flags
-	agent, card, tokenFile string
-	answers                []string
-	timeout                cli.DurationFlag
-	parallel               int
+// ReaderA2A answers queries by asking an agent that speaks A2A.
+type ReaderA2A struct {
+	client.Serving
+	Agent, Card, TokenFile string
+	Answer                 []string
+	Timeout                cli.DurationFlag `default:"2m" least:"1s"`
+	Parallel               int              `default:"4"`
 }
 
-// ReaderA2ACommand returns the command a2a reader.
-func ReaderA2ACommand(p *cli.Program) *cobra.Command {
-	o := a2aOptions{timeout: cli.DurationFlag{Value: 2 * time.Minute, Least: time.Second}}
-	cmd := &cobra.Command{
-		Use:  "reader --agent URL",
-		Args: cli.Arguments(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.agent == "" {
-				return cli.Usagef("a2a reader: expected --agent URL").WithHint("for example bcpmesh a2a reader --agent https://agent.example.com")
-			}
-			if o.parallel < 1 || o.parallel > client.MaxParallel {
-				return cli.Usagef("a2a reader: --parallel: expected 1 to %d, got %d", client.MaxParallel, o.parallel)
-			}
-			if o.card == "" {
-				return lookAtCard(cmd.Context(), p, o)
-			}
-			o.FromEnvironment(p.Env, bcp.RoleReader)
-			if o.Creds == "" {
-				return cli.Usagef("a2a reader: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
-			}
-			return answerByA2A(cmd.Context(), p, o)
-		},
-		ValidArgsFunction: cobra.NoFileCompletions,
+// Run answers until interrupted, or shows the card of the agent.
+func (o *ReaderA2A) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	if o.Agent == "" {
+		return cli.Usagef("a2a reader: expected --agent URL").WithHint("for example bcpmesh a2a reader --agent https://agent.example.com")
 	}
-	o.AddServing(cmd, "creds `FILE` of a reader (default: $BCPMESH_READER_CREDS)")
-	cmd.Flags().StringVar(&o.agent, "agent", "", "the agent's origin, a `URL` such as https://agent.example.com")
-	cmd.Flags().StringVar(&o.card, "card", "", "`SHA256` of the agent's card, 64 hex digits")
-	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "send the bearer token in this `FILE`")
-	cmd.Flags().StringArrayVar(&o.answers, "answer", nil, "`NAME=EXPRESSION`: make the answer NAME from the agent's output; may be repeated")
-	cmd.Flags().Var(&o.timeout, "timeout", "how long one answer may take")
-	cmd.Flags().IntVar(&o.parallel, "parallel", 4, "how many `QUERIES` are answered at a time")
-	return cmd
+	if o.Parallel < 1 || o.Parallel > client.MaxParallel {
+		return cli.Usagef("a2a reader: --parallel: expected 1 to %d, got %d", client.MaxParallel, o.Parallel)
+	}
+	if o.Card == "" {
+		return o.lookAtCard(ctx, p)
+	}
+	if o.FromEnvironment(p.Env, bcp.RoleReader); o.Creds == "" {
+		return cli.Usagef("a2a reader: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
+	}
+	return o.answer(ctx, p)
 }
 
 // lookAtCard shows the card of an agent, for a person who decides whether to pin it.
-func lookAtCard(ctx context.Context, p *cli.Program, o a2aOptions) error {
-	ctx, cancel := context.WithTimeout(ctx, o.timeout.Value)
+func (o *ReaderA2A) lookAtCard(ctx context.Context, p *cli.Program) error {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout.Value)
 	defer cancel()
-	card, err := a2a.Look(ctx, o.agent)
+	card, err := a2a.Look(ctx, o.Agent)
 	if err != nil {
-		return a2aFailure(o.agent, err)
+		return a2aFailure(o.Agent, err)
 	}
 	sum := hex.EncodeToString(card.SHA256[:])
 	if p.Out.JSON {
@@ -83,7 +63,7 @@ func lookAtCard(ctx context.Context, p *cli.Program, o a2aOptions) error {
 			Interfaces  []string `json:"interfaces"`
 		}{sum, card.Name, card.Version, card.Description, card.Skills, card.Interfaces})
 	}
-	p.Out.Printf("What the agent at %s says of itself, not to be trusted:\n\n", cli.Quoted(o.agent))
+	p.Out.Printf("What the agent at %s says of itself, not to be trusted:\n\n", cli.Quoted(o.Agent))
 	for _, row := range [][2]string{{"name", card.Name}, {"version", card.Version}, {"description", card.Description}} {
 		p.Out.Printf("  %-12s %s\n", row[0], cli.Plain(row[1]))
 	}
@@ -97,18 +77,18 @@ func lookAtCard(ctx context.Context, p *cli.Program, o a2aOptions) error {
 	return nil
 }
 
-// answerByA2A answers queries until interrupted, or until the agent's card changes.
-func answerByA2A(ctx context.Context, p *cli.Program, o a2aOptions) error {
-	sum, err := hex.DecodeString(o.card)
+// answer answers queries until interrupted, or until the agent's card changes.
+func (o *ReaderA2A) answer(ctx context.Context, p *cli.Program) error {
+	sum, err := hex.DecodeString(o.Card)
 	if err != nil || len(sum) != sha256.Size {
 		return cli.Usagef("a2a reader: --card: expected 64 hex digits").WithHint("without --card the command shows them")
 	}
-	token, err := readBearerToken(o.tokenFile)
+	token, err := readBearerToken(o.TokenFile)
 	if err != nil {
 		return err
 	}
 	var answers map[string]string
-	for _, text := range o.answers {
+	for _, text := range o.Answer {
 		name, expression, ok := strings.Cut(text, "=")
 		if !ok || name == "" || answers[name] != "" {
 			return cli.Usagef("a2a reader: --answer: expected NAME=EXPRESSION, each name once, got %s", cli.Quoted(text)).WithHint(`for example --answer 'greets=result.text.contains("Hello")'`)
@@ -118,11 +98,11 @@ func answerByA2A(ctx context.Context, p *cli.Program, o a2aOptions) error {
 		}
 		answers[name] = expression
 	}
-	config := a2a.Config{URL: o.agent, Card: [sha256.Size]byte(sum), Token: token, Answers: answers, Timeout: o.timeout.Value}
+	config := a2a.Config{URL: o.Agent, Card: [sha256.Size]byte(sum), Token: token, Answers: answers, Timeout: o.Timeout.Value}
 	if _, err := a2a.New(config); err != nil && !errors.Is(err, a2a.ErrURL) {
 		return cli.Usagef("a2a reader: --answer: %s", strings.TrimPrefix(err.Error(), "a2a: "))
 	}
-	agent, err := o.Serve(ctx, p, "reader", o.parallel)
+	agent, err := o.Serve(ctx, p, "reader", o.Parallel)
 	if err != nil {
 		return err
 	}
@@ -136,7 +116,7 @@ func answerByA2A(ctx context.Context, p *cli.Program, o a2aOptions) error {
 		err = asked.Check(ctx)
 	}
 	if err != nil {
-		return a2aFailure(o.agent, err)
+		return a2aFailure(o.Agent, err)
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -154,11 +134,11 @@ func answerByA2A(ctx context.Context, p *cli.Program, o a2aOptions) error {
 		}
 		return meshdir.Failure(err)
 	}
-	p.Out.Talkf("%s answers with the agent at %s", agent.Name, cli.Quoted(o.agent))
+	p.Out.Talkf("%s answers with the agent at %s", agent.Name, cli.Quoted(o.Agent))
 	<-ctx.Done()
 	_ = reader.Stop(context.WithoutCancel(ctx))
 	if err := context.Cause(ctx); errors.Is(err, a2a.ErrCard) {
-		return a2aFailure(o.agent, err)
+		return a2aFailure(o.Agent, err)
 	}
 	return nil
 }

@@ -81,7 +81,8 @@ func RelayCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&report.creds, "report", "", "creds `FILE` of the same agent above as a controller, to report taint")
 	cmd.Flags().StringArrayVar(&routes, "map", nil, "forward `FROM=TO`, each AGENT/SUBSCRIPTION; may be repeated")
 	cmd.Flags().StringVar(&store, "store", "", "record forwarded deliveries in this `DIR`")
-	inDoubt.AddTo(cmd, "in-doubt", "what to do with a push in doubt")
+	cmd.Flags().Var(&inDoubt, "in-doubt", "what to do with a push in doubt")
+	cli.Complete(cmd, "in-doubt", cobra.FixedCompletions(inDoubt.Words, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

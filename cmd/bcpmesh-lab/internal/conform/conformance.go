@@ -55,7 +55,8 @@ func conformanceRole(p *cli.Program, role bcp.Role) *cobra.Command {
 	cmd.Flags().StringVar(&f.creds, "creds", "", "new `FILE` for the agent's creds, otherwise removed")
 	cmd.Flags().Var(&f.arrival, "arrival", "how long to wait for the agent to connect")
 	cmd.Flags().Var(&f.patience, "patience", "how long it may take to answer or acknowledge")
-	f.encoding.AddTo(cmd, "encoding", "encoding of the agent")
+	cmd.Flags().Var(&f.encoding, "encoding", "encoding of the agent")
+	cli.Complete(cmd, "encoding", cobra.FixedCompletions(f.encoding.Words, cobra.ShellCompDirectiveNoFileComp))
 	if role == bcp.RoleReader {
 		cmd.Flags().IntSliceVar(&f.categories, "categories", []int{1, 2, 3}, "categories to ask in")
 	}

@@ -20,54 +20,49 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// adoptOptions are the flags of adopt.
-type adoptOptions struct {
-	creds, as string
-	undo      bool
-}
-
 // entryName names the mesh's server in the file of a host.
 const entryName = "bcpmesh"
 
-// AdoptCommand returns the command adopt.
-func AdoptCommand(p *cli.Program) *cobra.Command {
-	var o adoptOptions
-	cmd := cli.Command("adopt HOST --as AGENT", func(_ context.Context, args []string) error {
-		h, ok := hosts.Find(args[0])
-		if !ok {
-			return cli.Usagef("adopt: no host %s is known", cli.Quoted(args[0])).WithHint("bcpmesh adopt --help lists those that are; docs/bridges.md has the entry for others")
-		}
-		place, err := findHosts(p)
-		if err != nil {
+// Adopt makes a host an agent of the mesh.
+type Adopt struct {
+	Creds, As string `how:"given"`
+	Undo      bool
+}
+
+// Adjust says which hosts there are.
+func (o *Adopt) Adjust(cmd *cobra.Command) {
+	names := cli.Map(hosts.All(), func(h hosts.Host) string { return h.Name + "\t" + h.Title })
+	cmd.ValidArgsFunction = cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// Run adds an entry to the file of a host, or takes it out.
+func (o *Adopt) Run(_ context.Context, p *cli.Program, args []string) error {
+	h, ok := hosts.Find(args[0])
+	if !ok {
+		return cli.Usagef("adopt: no host %s is known", cli.Quoted(args[0])).WithHint("bcpmesh adopt --help lists those that are; docs/bridges.md has the entry for others")
+	}
+	place, err := findHosts(p)
+	if err != nil {
+		return err
+	}
+	var server hosts.Server
+	if !o.Undo {
+		if server, err = o.server(); err != nil {
 			return err
 		}
-		var server hosts.Server
-		if !o.undo {
-			if server, err = serverFor(o); err != nil {
-				return err
-			}
-		}
-		file := h.File(place)
-		if real, err := filepath.EvalSymlinks(file); err == nil {
-			file = real // of a link what it leads to, since it is replaced
-		}
-		before, mode, err := hostFile(file)
-		if err != nil {
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
-		}
-		if o.undo {
-			return undoAdopt(p, h, file, before, mode)
-		}
-		return adopt(p, h, file, before, mode, server, o.as)
-	})
-	cmd.Args = cli.Arguments(1, "HOST")
-	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		names := cli.Map(hosts.All(), func(h hosts.Host) string { return h.Name + "\t" + h.Title })
-		return names, cobra.ShellCompDirectiveNoFileComp
 	}
-	cli.TakeGiven(cmd, "--as: the agent that the host becomes; --creds: its file (default: AGENT.creds)", cli.Into{"as": &o.as, "creds": &o.creds})
-	cmd.Flags().BoolVar(&o.undo, "undo", false, "remove the entry")
-	return cmd
+	file := h.File(place)
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real // of a link what it leads to, since it is replaced
+	}
+	before, mode, err := hostFile(file)
+	if err != nil {
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
+	}
+	if o.Undo {
+		return undoAdopt(p, h, file, before, mode)
+	}
+	return o.adopt(p, h, file, before, mode, server)
 }
 
 // findHosts says where the files of hosts are.
@@ -88,7 +83,7 @@ func findHosts(p *cli.Program) (hosts.Place, error) {
 }
 
 // adopt adds the entry.
-func adopt(p *cli.Program, h hosts.Host, file string, before []byte, mode fs.FileMode, server hosts.Server, as string) error {
+func (o *Adopt) adopt(p *cli.Program, h hosts.Host, file string, before []byte, mode fs.FileMode, server hosts.Server) error {
 	after, err := h.Add(before, server)
 	if err != nil {
 		return hostFailure(file, err)
@@ -107,24 +102,24 @@ func adopt(p *cli.Program, h hosts.Host, file string, before []byte, mode fs.Fil
 	if err := durable.Replace(file, after, mode); err != nil {
 		return cli.NotWritten(file, err)
 	}
-	p.Out.Talkf("%s is %s now: %s", h.Title, as, cli.Quoted(file))
+	p.Out.Talkf("%s is %s now: %s", h.Title, o.As, cli.Quoted(file))
 	p.Out.Talkf("restart it; to undo: bcpmesh adopt %s --undo", h.Name)
 	return nil
 }
 
-// serverFor says how the host starts the mesh's server, with whole paths: hosts start
+// server says how the host starts the mesh's server, with whole paths: hosts start
 // elsewhere.
-func serverFor(o adoptOptions) (hosts.Server, error) {
-	name, err := bcp.ParseAgentName(o.as)
+func (o *Adopt) server() (hosts.Server, error) {
+	name, err := bcp.ParseAgentName(o.As)
 	if err != nil {
 		return hosts.Server{}, cli.Usagef("adopt: expected --as AGENT").WithHint("for example bcpmesh adopt claude-code --as main")
 	}
-	creds, err := filepath.Abs(cmp.Or(o.creds, string(name)+".creds"))
+	creds, err := filepath.Abs(cmp.Or(o.Creds, string(name)+".creds"))
 	if err != nil {
 		return hosts.Server{}, err
 	}
 	who, err := meshdir.ReadCreds(creds)
-	if errors.Is(err, fs.ErrNotExist) || o.creds == "" && err != nil {
+	if errors.Is(err, fs.ErrNotExist) || o.Creds == "" && err != nil {
 		return hosts.Server{}, cli.Failf("the creds of %s cannot be read: %s", name, cli.Quoted(creds)).WithHint("bcpmesh creds issue %s --out %s.creds makes them", name, name)
 	}
 	if err != nil {

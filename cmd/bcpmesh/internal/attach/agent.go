@@ -18,37 +18,32 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// AgentCommand returns the command agent.
-func AgentCommand(p *cli.Program) *cobra.Command {
-	var o client.Flags
-	var read []string
-	cmd := cli.Command("agent [-- COMMAND [ARG…]]", func(ctx context.Context, args []string) error {
-		o.FromEnvironment(p.Env, bcp.RoleReader, bcp.RoleController)
-		if o.Creds == "" {
-			return cli.Usagef("agent: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
-		}
-		if len(args) > 0 {
-			return keepProgram(ctx, p, o, read, args)
-		}
-		if len(read) > 0 {
-			return cli.Usagef("agent: --read needs a command after --")
-		}
-		return serveProgram(ctx, p, o)
-	})
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-			return cli.Usagef("agent: unexpected %s", cli.Quoted(args[0])).WithHint("a command to confine comes after --")
-		}
-		return nil
+// Agent serves an agent to a program.
+type Agent struct {
+	client.Serving
+	Read    []string
+	Command *cobra.Command
+}
+
+// Run serves the program that started this, or starts one.
+func (o *Agent) Run(ctx context.Context, p *cli.Program, args []string) error {
+	if len(args) > 0 && o.Command.ArgsLenAtDash() != 0 {
+		return cli.Usagef("agent: unexpected %s", cli.Quoted(args[0])).WithHint("a command to confine comes after --")
 	}
-	o.AddServing(cmd, "creds `FILE` of a reader or a controller (default: the one from the mesh)")
-	cmd.AddCommand(agentRunCommand(p))
-	cmd.Flags().StringArrayVar(&read, "read", nil, "let the command read this `FILE` or folder; may be repeated")
-	return cmd
+	o.FromEnvironment(p.Env, bcp.RoleReader, bcp.RoleController)
+	switch {
+	case o.Creds == "":
+		return cli.Usagef("agent: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
+	case len(args) > 0:
+		return o.keepProgram(ctx, p, args)
+	case len(o.Read) > 0:
+		return cli.Usagef("agent: --read needs a command after --")
+	}
+	return o.serveProgram(ctx, p)
 }
 
 // serveProgram serves until the program closes its end, or until interrupted.
-func serveProgram(ctx context.Context, p *cli.Program, o client.Flags) error {
+func (o *Agent) serveProgram(ctx context.Context, p *cli.Program) error {
 	agent, err := o.Serve(ctx, p, "agent", stdio.MaxHandlers)
 	if err != nil {
 		return err
@@ -70,8 +65,8 @@ func serveProgram(ctx context.Context, p *cli.Program, o client.Flags) error {
 const endPatience = 3 * time.Second
 
 // keepProgram starts a program confined, and serves it over its stdin and stdout until one of the two ends.
-func keepProgram(ctx context.Context, p *cli.Program, o client.Flags, read, command []string) error {
-	env := process.Scrub(os.Environ())
+func (o *Agent) keepProgram(ctx context.Context, p *cli.Program, command []string) error {
+	read, env := o.Read, process.Scrub(os.Environ())
 	if definition := p.Env("BCPMESH_DEFINITION"); definition != "" {
 		read = append(read, definition)
 		env = append(env, "BCPMESH_DEFINITION="+definition)

@@ -29,39 +29,31 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-func agentRunCommand(p *cli.Program) *cobra.Command {
-	var o seat
-	cmd := &cobra.Command{
-		Use: "run NAME",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.name = bcp.AgentName(args[0])
-			given := cmd.Flags().Changed("task")
-			if given {
-				if err := o.readTask(cmd.Context(), p); err != nil {
-					return err
-				}
-			}
-			done, err := o.run(cmd.Context(), p)
-			switch {
-			case err != nil || !given:
-				return err
-			case cmd.Context().Err() != nil:
-				return cmd.Context().Err()
-			}
-			return o.showResult(p, done)
-		},
-	}
-	cli.Take(cmd, "", cli.Into{"dir": &o.dir})
-	cmd.Flags().StringVar(&o.record, "record", "", "write a transcript to a new `FILE`")
-	cmd.Flags().StringVar(&o.task, "task", "", "give a Controller this `TASK`, or - for that of stdin, and wait for the result")
-	return cmd
+// AgentRun runs an agent with its model.
+type AgentRun struct {
+	Dir, Record string
+	Task        string // of a Controller; empty: what its definition says
+	Command     *cobra.Command
+	name        bcp.AgentName
 }
 
-// seat is an agent that a model runs.
-type seat struct {
-	dir, record string
-	name        bcp.AgentName
-	task        string // of a Controller; empty: what its definition says
+// Run runs it, and shows the result of a task.
+func (o *AgentRun) Run(ctx context.Context, p *cli.Program, args []string) error {
+	o.name = bcp.AgentName(args[0])
+	given := o.Command.Flags().Changed("task")
+	if given {
+		if err := o.readTask(ctx, p); err != nil {
+			return err
+		}
+	}
+	done, err := o.run(ctx, p)
+	switch {
+	case err != nil || !given:
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return o.showResult(p, done)
 }
 
 // RunCell runs the cell of an agent, over stdin and stdout.
@@ -88,8 +80,8 @@ func confine(c cell.Configuration) error {
 }
 
 // run is the keeper of an agent. It returns when its task is done, if it has one.
-func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err error) {
-	folder, def, agent, err := definedAgent(p, o.dir, o.name)
+func (o *AgentRun) run(ctx context.Context, p *cli.Program) (done cell.Done, err error) {
+	folder, def, agent, err := definedAgent(p, o.Dir, o.name)
 	if err == nil && !agent.Builtin {
 		err = cli.Failf("%s has no `command: builtin`", o.name).WithHint("add it to %s, with a model", agent.File)
 	}
@@ -98,13 +90,13 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	role, plans := bcp.RoleReader, plannerRole(def, o.name)
 	switch {
-	case plans != 0 && o.task != "":
+	case plans != 0 && o.Task != "":
 		return done, cli.Failf("%s is a planner, and answers kernels", o.name).WithHint("bcpmesh kernel run gives a kernel a task")
 	case plans != 0:
 		role = plans
 	case !agent.Reader:
 		role = bcp.RoleController
-	case o.task != "":
+	case o.Task != "":
 		return done, cli.Failf("%s is a Reader, and answers queries", o.name).WithHint("give the task to a Controller, whose model asks Readers")
 	}
 	model, err := openModel(folder, def, &agent)
@@ -127,8 +119,8 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	defer kept.Close()
 	var record io.Writer
-	if o.record != "" { // a new file, which nobody else may read
-		file, err := os.OpenFile(o.record, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if o.Record != "" { // a new file, which nobody else may read
+		file, err := os.OpenFile(o.Record, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return done, cli.Failf("the transcript: %s", cli.FileReason(err))
 		}
@@ -166,7 +158,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	output := process.NewOutput(log)
 	defer output.End()
 	options := keeper.Options{
-		Definition: def, Agent: &agent, Role: role, Task: o.task, Connection: conn, Kept: kept, Model: model,
+		Definition: def, Agent: &agent, Role: role, Task: o.Task, Connection: conn, Kept: kept, Model: model,
 		Start:    func(context.Context) (keeper.Cell, error) { return startCell(agent.Sandbox, read, output) },
 		Confined: agent.Sandbox == bcp.SandboxRequired,
 		Files:    read[:len(agent.Files)], Mailbox: strings.Join(read[len(agent.Files):], ""), Archive: archive, LookUp: os.LookupEnv,
@@ -174,7 +166,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		Version: cli.ProgramVersion(), Logger: log,
 		Record: record,
 	}
-	if o.task == "" {
+	if o.Task == "" {
 		p.Out.Talkf("%s answers with %s", agent.Name, cli.Quoted(agent.Model))
 	}
 	result, err := keeper.Run(ctx, options)
@@ -306,25 +298,25 @@ func startCell(by bcp.Sandbox, read []string, output *process.Output) (c keeper.
 const maxTask = 64 << 10
 
 // readTask reads what a Controller is given to do: "-" is what stdin says.
-func (o *seat) readTask(ctx context.Context, p *cli.Program) error {
-	if o.task == "-" {
+func (o *AgentRun) readTask(ctx context.Context, p *cli.Program) error {
+	if o.Task == "-" {
 		text, err := io.ReadAll(io.LimitReader(cli.Interruptible(ctx, p.In), maxTask+1))
 		if err != nil {
 			return cli.Failf("the task: %s", cli.FileReason(err))
 		}
-		o.task = string(text)
+		o.Task = string(text)
 	}
-	switch o.task = strings.TrimSpace(o.task); {
-	case o.task == "":
+	switch o.Task = strings.TrimSpace(o.Task); {
+	case o.Task == "":
 		return cli.Usagef("agent run: --task: expected a task").WithHint("bcpmesh agent run %s --task \"What is new?\"", o.name)
-	case len(o.task) > maxTask || !utf8.ValidString(o.task):
+	case len(o.Task) > maxTask || !utf8.ValidString(o.Task):
 		return cli.Usagef("agent run: --task: a task is text of at most %d KiB", maxTask>>10)
 	}
 	return nil
 }
 
 // showResult shows what a Controller made of its task.
-func (o *seat) showResult(p *cli.Program, done cell.Done) error {
+func (o *AgentRun) showResult(p *cli.Program, done cell.Done) error {
 	if done.Failed != "" {
 		return cli.Failf("%s has no result: %s", o.name, done.Failed)
 	}

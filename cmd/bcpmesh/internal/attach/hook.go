@@ -27,27 +27,26 @@ const (
 // directTools are the tools of Claude Code that bring in what outsiders wrote.
 var directTools = []string{"WebFetch", "WebSearch"}
 
-// HookCommand returns the command hook.
-func HookCommand(p *cli.Program) *cobra.Command {
-	var flags client.Flags
-	cmd := cli.Command("hook session|tool", func(ctx context.Context, args []string) error {
-		switch {
-		case args[0] == "tool":
-			return hookTool(p)
-		case args[0] != "session":
-			return cli.Usagef("hook: expected session or tool, got %s", cli.Quoted(args[0]))
-		}
-		flags.FromEnvironment(p.Env, bcp.RoleController)
-		if flags.Creds == "" {
-			return cli.Usagef("hook session: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
-		}
-		ctx, cancel := context.WithTimeout(ctx, hookTimeout)
-		defer cancel()
-		return answerHook(p, hookAnswer{Event: "SessionStart", Context: whomToAsk(ctx, p, flags)})
-	})
-	cmd.ValidArgs = []string{"session", "tool"}
-	flags.AddServing(cmd, "creds `FILE` of a controller, for session (default: $BCPMESH_CONTROLLER_CREDS)")
-	return cmd
+// Hook answers an event of Claude Code.
+type Hook struct{ client.Serving }
+
+// Adjust says which events there are.
+func (o *Hook) Adjust(cmd *cobra.Command) { cmd.ValidArgs = []string{"session", "tool"} }
+
+// Run answers an event.
+func (o *Hook) Run(ctx context.Context, p *cli.Program, args []string) error {
+	switch {
+	case args[0] == "tool":
+		return hookTool(p)
+	case args[0] != "session":
+		return cli.Usagef("hook: expected session or tool, got %s", cli.Quoted(args[0]))
+	}
+	if o.FromEnvironment(p.Env, bcp.RoleController); o.Creds == "" {
+		return cli.Usagef("hook session: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
+	}
+	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
+	defer cancel()
+	return answerHook(p, hookAnswer{Event: "SessionStart", Context: o.whomToAsk(ctx, p)})
 }
 
 // hookTool denies the tools that bring in untrusted content.
@@ -94,9 +93,9 @@ func answerHook(p *cli.Program, a hookAnswer) error {
 }
 
 // whomToAsk says it in words of ours and of the operator's definitions.
-func whomToAsk(ctx context.Context, p *cli.Program, flags client.Flags) string {
+func (o *Hook) whomToAsk(ctx context.Context, p *cli.Program) string {
 	const nobody = "The mesh cannot be reached now, so nobody reads the web, mail or files of outsiders for you. Do not fetch them in another way."
-	agent, err := flags.Serve(ctx, p, "hook", 1)
+	agent, err := o.Serve(ctx, p, "hook", 1)
 	if err != nil || agent.Role != bcp.RoleController {
 		return nobody
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
@@ -20,28 +19,34 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 )
 
-// PlannerCommand returns the command planner.
-func PlannerCommand(p *cli.Program) *cobra.Command {
-	var script string
-	o := serving{flag: "script", program: func(ctx context.Context, agent *client.Client, program *stdio.Program) error {
-		return planWith(ctx, p, agent, func(ctx context.Context, request any) (any, error) { return planByProgram(ctx, program, request) })
-	}}
-	o.open = func([]string) (func(context.Context, *client.Client) error, error) {
-		tasks, err := readScript(script)
-		return func(ctx context.Context, agent *client.Client) error {
-			return planWith(ctx, p, agent, func(_ context.Context, request any) (any, error) { return planByScript(tasks, request) })
-		}, err
+// Planner makes the plans of a planner, by a program or of a script.
+type Planner struct {
+	serving
+	Script string
+}
+
+// Run plans until interrupted.
+func (o *Planner) Run(ctx context.Context, p *cli.Program, args []string) error {
+	if flags := o.Command.Flags(); len(args) == 2 && args[0] == "script" && o.Command.ArgsLenAtDash() < 0 && !flags.Changed("script") {
+		_ = flags.Set("script", args[1]) // as definitions say it that were written earlier; a text cannot be wrong
+		args = nil
 	}
-	cmd := o.command(p, "planner [-- PROGRAM [ARG...]]", bcp.RolePlanner, bcp.RoleSubplanner)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 2 && args[0] == "script" && cmd.ArgsLenAtDash() < 0 && !cmd.Flags().Changed("script") {
-			_ = cmd.Flags().Set("script", args[1]) // as definitions say it that were written earlier; a text cannot be wrong
-			args = nil
-		}
-		return o.run(p, cmd, args)
+	program, err := o.begin(p, args, "script", false, bcp.RolePlanner, bcp.RoleSubplanner)
+	var tasks []plannedTask
+	if err == nil && program == nil {
+		tasks, err = readScript(o.Script)
 	}
-	cmd.Flags().StringVar(&script, "script", "", "answer with the plans of this `FILE`")
-	return cmd
+	if err != nil {
+		return err
+	}
+	return o.serve(ctx, p, program, func(ctx context.Context, agent *client.Client) error {
+		return planWith(ctx, p, agent, func(ctx context.Context, request any) (any, error) {
+			if program == nil {
+				return planByScript(tasks, request)
+			}
+			return planByProgram(ctx, program, request)
+		})
+	})
 }
 
 // planByProgram makes a plan by running a program.

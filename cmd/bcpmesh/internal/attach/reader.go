@@ -4,38 +4,44 @@ import (
 	"context"
 	"strings"
 
-	"github.com/spf13/cobra"
-
-	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 )
 
-// ReaderCommand returns the command reader.
-func ReaderCommand(p *cli.Program) *cobra.Command {
-	var tools string
-	o := serving{flag: "mcp", program: func(ctx context.Context, agent *client.Client, program *stdio.Program) error {
+// Reader answers the queries of a reader, by a program or with the tools of an MCP server.
+type Reader struct {
+	serving
+	MCP string
+}
+
+// Run answers until interrupted.
+func (o *Reader) Run(ctx context.Context, p *cli.Program, args []string) error {
+	program, err := o.begin(p, args, "mcp", false, bcp.RoleReader)
+	var file *wrap.File
+	if err == nil && program == nil {
+		file, err = readTools(o.MCP)
+		o.Parallel = client.MaxParallel
+	}
+	if err != nil {
+		return err
+	}
+	return o.serve(ctx, p, program, func(ctx context.Context, agent *client.Client) error {
+		if program == nil {
+			return o.answerWithTools(ctx, p, agent, file)
+		}
 		// The runs end with ctx; what they had is asked again.
 		return client.ServeQueries(ctx, p, agent.Connection, program.Answer, string(agent.Name)+" answers with "+cli.Quoted(program.Command[0]))
-	}}
-	o.open = func([]string) (func(context.Context, *client.Client) error, error) {
-		file, err := readTools(tools)
-		o.parallel = client.MaxParallel
-		return func(ctx context.Context, agent *client.Client) error { return o.answerWithTools(ctx, p, agent, file) }, err
-	}
-	cmd := o.command(p, "reader [-- PROGRAM [ARG...]]", bcp.RoleReader)
-	cmd.Flags().StringVar(&tools, "mcp", "", "tools of an MCP server, a `FILE` that bcpmesh wrap wrote")
-	return cmd
+	})
 }
 
 // answerWithTools answers queries with the tools of an MCP server until interrupted.
-func (o *serving) answerWithTools(ctx context.Context, p *cli.Program, agent *client.Client, file *wrap.File) error {
+func (o *Reader) answerWithTools(ctx context.Context, p *cli.Program, agent *client.Client, file *wrap.File) error {
 	if agent.Name != file.Reader {
 		return cli.Failf("%s belongs to %s: expected the creds of the reader %s", cli.Quoted(o.Creds), agent.Name, file.Reader)
 	}
-	u, err := startUpstream(ctx, file.Server, o.pass, agent.Log)
+	u, err := startUpstream(ctx, file.Server, o.Pass, agent.Log)
 	if err != nil {
 		return err
 	}

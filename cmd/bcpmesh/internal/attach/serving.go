@@ -3,7 +3,6 @@ package attach
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,73 +14,52 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 )
 
-// serving is a command that serves the messages of an agent, by a program for each or as a flag says.
+// serving are the flags of a command that serves the messages of an agent, by a program for each or as another flag says.
 type serving struct {
-	client.Flags
-	timeout  cli.DurationFlag
-	parallel int
-	pass     []string
-
-	// program serves with the program after --.
-	program func(ctx context.Context, agent *client.Client, program *stdio.Program) error
-	// flag is the other way to serve, which may take arguments after -- too. open reads what it needs, and returns what it
-	// does once there is a connection.
-	flag   string
-	behind bool
-	open   func(args []string) (func(ctx context.Context, agent *client.Client) error, error)
+	client.Serving
+	Timeout  cli.DurationFlag `default:"30s" least:"100ms"`
+	Parallel int              `default:"4"`
+	Pass     []string
+	Command  *cobra.Command
 }
 
-// command makes the command of an agent in one of these roles.
-func (o *serving) command(p *cli.Program, use string, roles ...bcp.Role) *cobra.Command {
-	cmd := &cobra.Command{Use: use, RunE: func(cmd *cobra.Command, args []string) error { return o.run(p, cmd, args) }}
-	o.Roles = roles
-	o.timeout = cli.DurationFlag{Value: stdio.DefaultTimeout, Least: 100 * time.Millisecond}
-	o.AddServing(cmd, "creds `FILE` of a "+roles[0].String()+" (default: the one from the mesh)")
-	cmd.Flags().Var(&o.timeout, "timeout", "how long one run or call may take")
-	cmd.Flags().IntVar(&o.parallel, "parallel", 4, "how many `RUNS` or calls there may be at a time")
-	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be repeated")
-	return cmd
-}
-
-// run serves until interrupted.
-func (o *serving) run(p *cli.Program, cmd *cobra.Command, args []string) error {
-	flagged := cmd.Flags().Changed(o.flag)
-	open, byProgram := o.open, len(args) > 0 && !(flagged && o.behind)
-	if byProgram {
-		open = o.openProgram
-	}
+// begin returns the program after -- that serves an agent in one of these roles; nil if that flag says how, behind which there may
+// be arguments, too.
+func (o *serving) begin(p *cli.Program, args []string, flag string, behind bool, roles ...bcp.Role) (*stdio.Program, error) {
+	cmd, flagged := o.Command, o.Command.Flags().Changed(flag)
+	byProgram := len(args) > 0 && !(flagged && behind)
 	switch {
 	case flagged == byProgram || len(args) > 0 && cmd.ArgsLenAtDash() != 0:
-		return cli.Usagef("%sexpected one of -- PROGRAM, --%s", cli.Prefix(cmd), o.flag).WithHint("for example%s", cmd.Example[1:])
-	case o.parallel < 1 || o.parallel > client.MaxParallel:
-		return cli.Usagef("%s--parallel: expected 1 to %d, got %d", cli.Prefix(cmd), client.MaxParallel, o.parallel)
+		return nil, cli.Usagef("%sexpected one of -- PROGRAM, --%s", cli.Prefix(cmd), flag).WithHint("for example%s", cmd.Example[1:])
+	case o.Parallel < 1 || o.Parallel > client.MaxParallel:
+		return nil, cli.Usagef("%s--parallel: expected 1 to %d, got %d", cli.Prefix(cmd), client.MaxParallel, o.Parallel)
 	}
-	if o.FromEnvironment(p.Env, o.Roles...); o.Creds == "" {
-		return cli.Usagef("%sexpected --creds FILE", cli.Prefix(cmd)).WithHint("bcpmesh creds issue NAME --role %s --out FILE makes one", o.Roles[0])
+	o.Roles = roles
+	if o.FromEnvironment(p.Env, roles...); o.Creds == "" {
+		return nil, cli.Usagef("%sexpected --creds FILE", cli.Prefix(cmd)).WithHint("bcpmesh creds issue NAME --role %s --out FILE makes one", roles[0])
 	}
-	serve, err := open(args)
-	if err != nil {
-		return err
+	if !byProgram {
+		return nil, nil
 	}
-	agent, err := o.Serve(cmd.Context(), p, o.Roles[0].String(), o.parallel)
+	env, err := passedEnv(o.Pass)
+	if err == nil {
+		_, err = findProgram(args[0], env)
+	}
+	return &stdio.Program{Command: args, Env: env, Timeout: o.Timeout.Value}, err
+}
+
+// serve serves until interrupted, with the program if there is one.
+func (o *serving) serve(ctx context.Context, p *cli.Program, program *stdio.Program, serve func(context.Context, *client.Client) error) error {
+	agent, err := o.Serve(ctx, p, o.Roles[0].String(), o.Parallel)
 	if err != nil {
 		return err
 	}
 	defer agent.Close()
-	return serve(cmd.Context(), agent)
-}
-
-// openProgram finds a program.
-func (o *serving) openProgram(command []string) (func(context.Context, *client.Client) error, error) {
-	env, err := passedEnv(o.pass)
-	if err == nil {
-		_, err = findProgram(command[0], env)
+	if program != nil {
+		program.Output, program.Logger = process.NewOutput(agent.Log), agent.Log
+		defer program.Output.End()
 	}
-	return func(ctx context.Context, agent *client.Client) error {
-		output := process.NewOutput(agent.Log)
-		defer output.End()
-		return o.program(ctx, agent, &stdio.Program{Command: command, Env: env, Timeout: o.timeout.Value, Output: output, Logger: agent.Log})
-	}, err
+	return serve(ctx, agent)
 }
 
 // findProgram finds the file of a command in the PATH of its environment.

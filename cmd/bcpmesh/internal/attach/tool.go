@@ -19,27 +19,30 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// ToolCommand returns the command tool.
-func ToolCommand(p *cli.Program) *cobra.Command {
-	var remember string
-	var pins []string
-	o := serving{flag: "pin", behind: true, program: func(ctx context.Context, agent *client.Client, program *stdio.Program) error {
-		says := fmt.Sprintf("%s serves its tools with %s", agent.Name, cli.Quoted(program.Command[0]))
-		return serveTools(ctx, p, agent.Connection, remember, says, func(ctx context.Context, c agents.Call) (any, error) {
-			return callProgram(ctx, program, c)
-		})
-	}}
-	o.open = func(command []string) (func(context.Context, *client.Client) error, error) {
-		pinned, err := parsePins(pins, command)
-		return func(ctx context.Context, agent *client.Client) error {
-			return o.serveMCP(ctx, p, agent, command, pinned, remember)
-		}, err
+// Tool does the calls of a service, by a program or with the tools of an MCP server.
+type Tool struct {
+	serving
+	Remember string
+	Pin      []string
+}
+
+// Run does calls until interrupted.
+func (o *Tool) Run(ctx context.Context, p *cli.Program, args []string) error {
+	program, err := o.begin(p, args, "pin", true, bcp.RoleTool)
+	var pinned []wrap.Pinned
+	if err == nil && program == nil {
+		pinned, err = parsePins(o.Pin, args)
 	}
-	cmd := o.command(p, "tool [-- PROGRAM [ARG...]]", bcp.RoleTool)
-	cmd.Flags().StringVar(&remember, "remember", "", "remember finished calls in this `FILE`")
-	cmd.Flags().StringArrayVar(&pins, "pin", nil, "a `TOOL` of the MCP server after --, as bcpmesh tool import writes it; may be repeated")
-	cmd.AddCommand(toolImportCommand(p))
-	return cmd
+	if err != nil {
+		return err
+	}
+	return o.serve(ctx, p, program, func(ctx context.Context, agent *client.Client) error {
+		if program == nil {
+			return o.serveMCP(ctx, p, agent, args, pinned)
+		}
+		says := fmt.Sprintf("%s serves its tools with %s", agent.Name, cli.Quoted(program.Command[0]))
+		return o.serveTools(ctx, p, agent.Connection, says, func(ctx context.Context, c agents.Call) (any, error) { return callProgram(ctx, program, c) })
+	})
 }
 
 // notPerformed is the exit code of a program that did nothing, and may later: EX_TEMPFAIL.
@@ -47,12 +50,12 @@ const notPerformed = 75
 
 // serveTools does all calls of a service until interrupted. What was done is kept in a
 // file, if it has a name.
-func serveTools(ctx context.Context, p *cli.Program, conn *agents.Connection, remember, says string, do func(context.Context, agents.Call) (any, error)) error {
+func (o *Tool) serveTools(ctx context.Context, p *cli.Program, conn *agents.Connection, says string, do func(context.Context, agents.Call) (any, error)) error {
 	var outcomes *agents.Outcomes
-	if remember != "" {
+	if o.Remember != "" {
 		var err error
-		if outcomes, err = agents.OpenOutcomes(remember); err != nil {
-			return cli.Failf("%s: %s", cli.Quoted(remember), err)
+		if outcomes, err = agents.OpenOutcomes(o.Remember); err != nil {
+			return cli.Failf("%s: %s", cli.Quoted(o.Remember), err)
 		}
 		defer outcomes.Close()
 	}
@@ -103,13 +106,13 @@ func parsePins(pins, command []string) (pinned []wrap.Pinned, err error) {
 }
 
 // serveMCP serves the pinned tools of an MCP server until interrupted, or until the server ends.
-func (o *serving) serveMCP(ctx context.Context, p *cli.Program, agent *client.Client, command []string, pinned []wrap.Pinned, remember string) error {
-	upstream, err := startUpstream(ctx, command, o.pass, agent.Log)
+func (o *Tool) serveMCP(ctx context.Context, p *cli.Program, agent *client.Client, command []string, pinned []wrap.Pinned) error {
+	upstream, err := startUpstream(ctx, command, o.Pass, agent.Log)
 	if err != nil {
 		return err
 	}
 	defer upstream.Close()
-	server, err := wrap.NewServer(upstream, o.timeout.Value, pinned)
+	server, err := wrap.NewServer(upstream, o.Timeout.Value, pinned)
 	if err != nil {
 		return cli.Usagef("tool: --pin: %s", err)
 	}
@@ -125,7 +128,7 @@ func (o *serving) serveMCP(ctx context.Context, p *cli.Program, agent *client.Cl
 	}
 	says := fmt.Sprintf("%s serves %s of %s", agent.Name, cli.Count(len(pinned)-len(changed), "tool"), cli.Quoted(command[0]))
 	return whileRuns(ctx, upstream, command[0], func(ctx context.Context) error {
-		return serveTools(ctx, p, agent.Connection, remember, says, func(ctx context.Context, c agents.Call) (any, error) {
+		return o.serveTools(ctx, p, agent.Connection, says, func(ctx context.Context, c agents.Call) (any, error) {
 			result, err := server.Call(ctx, c)
 			if errors.Is(err, agents.ErrToolChanged) {
 				agent.Log.Error("a tool differs from its pin and was not called", "tool", c.Tool)
@@ -135,68 +138,59 @@ func (o *serving) serveMCP(ctx context.Context, p *cli.Program, agent *client.Cl
 	})
 }
 
-func toolImportCommand(p *cli.Program) *cobra.Command {
-	var pass []string
-	var reader bool
-	var url, key string
-	const example = "bcpmesh tool import notes -- npx -y @example/notes > tools/notes.yaml"
-	const remote = "bcpmesh tool import notes --reader --url https://mcp.example.com/mcp --key env:NOTES_KEY"
-	cmd := cli.Command("import SERVICE [-- SERVER [ARG...]]", func(ctx context.Context, args []string) error {
-		service, err := bcp.ParseAgentName(args[0])
-		if err != nil {
-			return cli.Usagef("tool import: %s is not a valid name for a service: %s", cli.Quoted(args[0]), err)
-		}
-		server := bcp.MCPServer{Service: bcp.Service{Name: service, Command: args[1:], Environment: pass}, URL: url, Key: key}
-		var upstream *wrap.Upstream
-		if url != "" {
-			upstream, err = dialServer(ctx, meshdir.Folder{Dir: "."}, &server)
-			if err != nil {
-				err = cli.Failf("%s: %s", cli.Quoted(url), err)
-			}
-		} else {
-			upstream, err = startUpstream(ctx, server.Command, pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
-		}
-		if err != nil {
-			return err
-		}
-		defer upstream.Close()
-		listed, err := upstream.Tools(ctx)
-		if err != nil {
-			return err
-		}
-		if len(listed) == 0 {
-			return cli.Failf("the server has no tools")
-		}
-		var draft []byte
-		if reader {
-			draft, err = wrap.DraftServer(&server, listed)
-		} else {
-			draft, err = wrap.Draft(service, pass, server.Command, listed)
-		}
-		if err != nil {
-			return err
-		}
-		_, err = p.Out.Stdout.Write(draft)
-		return err
-	})
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if url != "" {
-			if !reader || len(args) != 1 || len(pass) > 0 {
-				return cli.Usagef("tool import: --url is of tools of a Reader's model: expected SERVICE --reader --url URL").WithHint("for example %s", remote)
-			}
-			return nil
-		}
-		if key != "" {
-			return cli.Usagef("tool import: --key is of a server at a --url; --pass gives a command variables of the environment")
-		}
-		if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
-			return cli.Usagef("tool import: expected SERVICE -- SERVER").WithHint("for example %s", example)
-		}
-		return nil
+// ToolImport drafts the definition of an MCP server's tools.
+type ToolImport struct {
+	Reader   bool
+	Pass     []string
+	URL, Key string `how:"own"`
+	Command  *cobra.Command
+}
+
+// Run starts the server, lists its tools and prints a draft.
+func (o *ToolImport) Run(ctx context.Context, p *cli.Program, args []string) error {
+	switch {
+	case o.URL != "" && (!o.Reader || len(args) != 1 || len(o.Pass) > 0):
+		return cli.Usagef("tool import: --url is of tools of a Reader's model: expected SERVICE --reader --url URL").
+			WithHint("for example bcpmesh tool import notes --reader --url https://mcp.example.com/mcp --key env:NOTES_KEY")
+	case o.URL == "" && o.Key != "":
+		return cli.Usagef("tool import: --key is of a server at a --url; --pass gives a command variables of the environment")
+	case o.URL == "" && (o.Command.ArgsLenAtDash() != 1 || len(args) < 2):
+		return cli.Usagef("tool import: expected SERVICE -- SERVER").WithHint("for example bcpmesh tool import notes -- npx -y @example/notes > tools/notes.yaml")
 	}
-	cmd.Flags().BoolVar(&reader, "reader", false, "draft tools of a Reader's model instead of a service of kernels")
-	cmd.Flags().StringArrayVar(&pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be repeated")
-	cmd.Flags().StringVar(&url, "url", "", "`URL` of a server that speaks streamable HTTP")
-	cmd.Flags().StringVar(&key, "key", "", "where its key is: `PLACE` env:NAME, file:PATH or command:WORDS")
-	return cmd
+	service, err := bcp.ParseAgentName(args[0])
+	if err != nil {
+		return cli.Usagef("tool import: %s is not a valid name for a service: %s", cli.Quoted(args[0]), err)
+	}
+	server := bcp.MCPServer{Service: bcp.Service{Name: service, Command: args[1:], Environment: o.Pass}, URL: o.URL, Key: o.Key}
+	var upstream *wrap.Upstream
+	if o.URL != "" {
+		upstream, err = dialServer(ctx, meshdir.Folder{Dir: "."}, &server)
+		if err != nil {
+			err = cli.Failf("%s: %s", cli.Quoted(o.URL), err)
+		}
+	} else {
+		upstream, err = startUpstream(ctx, server.Command, o.Pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
+	}
+	if err != nil {
+		return err
+	}
+	defer upstream.Close()
+	listed, err := upstream.Tools(ctx)
+	if err != nil {
+		return err
+	}
+	if len(listed) == 0 {
+		return cli.Failf("the server has no tools")
+	}
+	var draft []byte
+	if o.Reader {
+		draft, err = wrap.DraftServer(&server, listed)
+	} else {
+		draft, err = wrap.Draft(service, o.Pass, server.Command, listed)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = p.Out.Stdout.Write(draft)
+	return err
 }

@@ -2,6 +2,7 @@ package attach
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,37 +26,70 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// wrapOptions are the flags of wrap.
-type wrapOptions struct {
-	where  meshdir.StateFlags
-	as     string
-	pass   []string
-	accept bool
-	calls  []string
-	yes    bool
+// Wrap makes a Reader of an MCP server.
+type Wrap struct {
+	Where   meshdir.StateFlags
+	As      string `how:"given"`
+	Pass    []string
+	Accept  bool
+	Observe []string
+	Yes     bool `short:"y"`
+	Command *cobra.Command
 }
 
-// WrapCommand returns the command wrap.
-func WrapCommand(p *cli.Program) *cobra.Command {
-	var o wrapOptions
-	cmd := &cobra.Command{
-		Use: "wrap READER -- SERVER [ARG...]",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			dash, again := cmd.ArgsLenAtDash(), o.accept || len(o.calls) > 0
-			if o.accept && len(o.calls) > 0 || again && (dash >= 0 || len(args) != 1) || !again && (dash != 1 || len(args) < 2) {
-				return cli.Usagef("wrap: expected READER -- SERVER, READER --observe TOOL=ARGUMENTS, or READER --accept").WithHint("for example bcpmesh wrap files -- npx -y @modelcontextprotocol/server-filesystem .")
-			}
-			return o.run(cmd.Context(), p, args[0], args[1:])
-		},
+// Run wraps a server with a command, or with none does something with the one that is wrapped.
+func (o *Wrap) Run(ctx context.Context, p *cli.Program, args []string) error {
+	dash, again := o.Command.ArgsLenAtDash(), o.Accept || len(o.Observe) > 0
+	if o.Accept && len(o.Observe) > 0 || again && (dash >= 0 || len(args) != 1) || !again && (dash != 1 || len(args) < 2) {
+		return cli.Usagef("wrap: expected READER -- SERVER, READER --observe TOOL=ARGUMENTS, or READER --accept").WithHint("for example bcpmesh wrap files -- npx -y @modelcontextprotocol/server-filesystem .")
 	}
-	o.where.AddTo(cmd)
-	o.as = "main"
-	cli.TakeGiven(cmd, "--as: the controller whose host will have the tools (default: main)", cli.Into{"as": &o.as})
-	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be repeated")
-	cmd.Flags().StringArrayVar(&o.calls, "observe", nil, "draft an answer from a call, `TOOL=ARGUMENTS` with a JSON object; may be repeated")
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "with --observe: write the draft without asking")
-	cmd.Flags().BoolVar(&o.accept, "accept", false, "pin the tools as the server lists them now")
-	return cmd
+	reader, command := args[0], args[1:]
+	if _, err := bcp.ParseAgentName(reader); err != nil {
+		return cli.Usagef("wrap: %s is not a valid name for an agent: %s", cli.Quoted(reader), err)
+	}
+	folder, err := o.Where.Folder()
+	if err != nil {
+		return err
+	}
+	if folder.Dir == "" {
+		return cli.Failf("there is no mesh here").WithHint("bcpmesh init makes one; --dir names it")
+	}
+	agent, file := filepath.Join(folder.Dir, "agents", reader+".md"), filepath.Join(folder.Dir, "tools", reader+".json")
+	f := &wrap.File{Server: command, Reader: bcp.AgentName(reader)}
+	if len(command) == 0 {
+		if f, err = readTools(file); err != nil {
+			return err
+		}
+	} else {
+		for _, name := range []string{agent, file} {
+			if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+				return cli.Failf("%s already exists", cli.Quoted(name)).WithHint("take another name, or bcpmesh wrap %s --accept", reader)
+			}
+		}
+	}
+	if len(o.Observe) > 0 && !o.Yes && !p.Interactive() {
+		return cli.Usagef("wrap: expected --yes with --observe, since there is no terminal to ask on")
+	}
+	u, err := startUpstream(ctx, f.Server, o.Pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
+	if err != nil {
+		return err
+	}
+	defer u.Close()
+	if len(o.Observe) > 0 {
+		return o.draft(ctx, p, u, file, f)
+	}
+	tools, err := u.Tools(ctx)
+	if err != nil {
+		return err
+	}
+	next, d, err := wrap.Update(f, tools)
+	if err != nil {
+		return cli.Failf("%s", cli.Plain(err.Error()))
+	}
+	if len(command) == 0 {
+		return accept(p, file, next, d)
+	}
+	return o.create(p, agent, file, next)
 }
 
 // passedEnv is the environment of a foreign program: the few harmless keys, and what is
@@ -85,65 +119,16 @@ func startUpstream(ctx context.Context, command, pass []string, log hclog.Logger
 	return u, nil
 }
 
-// run wraps a server with a command, or with none does something with the one that is wrapped.
-func (o *wrapOptions) run(ctx context.Context, p *cli.Program, reader string, command []string) error {
-	if _, err := bcp.ParseAgentName(reader); err != nil {
-		return cli.Usagef("wrap: %s is not a valid name for an agent: %s", cli.Quoted(reader), err)
-	}
-	folder, err := o.where.Folder()
-	if err != nil {
-		return err
-	}
-	if folder.Dir == "" {
-		return cli.Failf("there is no mesh here").WithHint("bcpmesh init makes one; --dir names it")
-	}
-	agent, file := filepath.Join(folder.Dir, "agents", reader+".md"), filepath.Join(folder.Dir, "tools", reader+".json")
-	f := &wrap.File{Server: command, Reader: bcp.AgentName(reader)}
-	if len(command) == 0 {
-		if f, err = readTools(file); err != nil {
-			return err
-		}
-	} else {
-		for _, name := range []string{agent, file} {
-			if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-				return cli.Failf("%s already exists", cli.Quoted(name)).WithHint("take another name, or bcpmesh wrap %s --accept", reader)
-			}
-		}
-	}
-	if len(o.calls) > 0 && !o.yes && !p.Interactive() {
-		return cli.Usagef("wrap: expected --yes with --observe, since there is no terminal to ask on")
-	}
-	u, err := startUpstream(ctx, f.Server, o.pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
-	if err != nil {
-		return err
-	}
-	defer u.Close()
-	if len(o.calls) > 0 {
-		return o.observe(ctx, p, u, file, f)
-	}
-	tools, err := u.Tools(ctx)
-	if err != nil {
-		return err
-	}
-	next, d, err := wrap.Update(f, tools)
-	if err != nil {
-		return cli.Failf("%s", cli.Plain(err.Error()))
-	}
-	if len(command) == 0 {
-		return accept(p, file, next, d)
-	}
-	return o.create(p, agent, file, next)
-}
-
 // create writes the files of a Reader with the tools of a server, and says what is next.
-func (o *wrapOptions) create(p *cli.Program, agent, file string, next *wrap.File) error {
+func (o *Wrap) create(p *cli.Program, agent, file string, next *wrap.File) error {
 	if len(next.Tools) == 0 {
 		return cli.Failf("the server has no tools")
 	}
 	if err := writeTools(file, next); err != nil {
 		return err
 	}
-	definition := fmt.Sprintf(readerDefinition, next.Reader, cli.Quoted(strings.Join(next.Server, " ")), o.as)
+	controller := cmp.Or(o.As, "main")
+	definition := fmt.Sprintf(readerDefinition, next.Reader, cli.Quoted(strings.Join(next.Server, " ")), controller)
 	if err := durable.Create(agent, []byte(definition), 0o600); err != nil {
 		return cli.NotWritten(agent, err)
 	}
@@ -151,7 +136,7 @@ func (o *wrapOptions) create(p *cli.Program, agent, file string, next *wrap.File
 		return err
 	}
 	p.Out.Talkf("")
-	p.Out.Talkf("Add this to bcp_channels of %s, and look at what is to be decided in %s:", filepath.Join(filepath.Dir(agent), o.as+".md"), file)
+	p.Out.Talkf("Add this to bcp_channels of %s, and look at what is to be decided in %s:", filepath.Join(filepath.Dir(agent), controller+".md"), file)
 	for line := range strings.Lines(fmt.Sprintf(controllerEntry, next.Reader)) {
 		p.Out.Talkf("%s", strings.TrimSuffix(line, "\n"))
 	}
@@ -159,7 +144,7 @@ func (o *wrapOptions) create(p *cli.Program, agent, file string, next *wrap.File
 	p.Out.Talkf("  bcpmesh check && bcpmesh reload")
 	p.Out.Talkf("  bcpmesh creds issue %s --out %s.creds", next.Reader, next.Reader)
 	p.Out.Talkf("  bcpmesh reader --creds %s.creds --mcp %s", next.Reader, file)
-	p.Out.Talkf("  bcpmesh mcp --creds %s.creds --tools %s", o.as, file)
+	p.Out.Talkf("  bcpmesh mcp --creds %s.creds --tools %s", controller, file)
 	return nil
 }
 
@@ -256,11 +241,11 @@ func readTools(name string) (*wrap.File, error) {
 // shownOfResult bounds what is shown of a result, in characters.
 const shownOfResult = 300
 
-// observe calls tools of a wrapped server, and drafts their answers from what comes.
-func (o *wrapOptions) observe(ctx context.Context, p *cli.Program, u *wrap.Upstream, file string, f *wrap.File) error {
+// draft calls tools of a wrapped server, and drafts their answers from what comes.
+func (o *Wrap) draft(ctx context.Context, p *cli.Program, u *wrap.Upstream, file string, f *wrap.File) error {
 	results := map[int][]*wrap.Result{}
 	var order []int
-	for _, call := range o.calls {
+	for _, call := range o.Observe {
 		name, arguments, _ := strings.Cut(call, "=")
 		i := slices.IndexFunc(f.Tools, func(t wrap.Tool) bool { return t.Name == name })
 		if i < 0 {
@@ -299,7 +284,7 @@ func (o *wrapOptions) observe(ctx context.Context, p *cli.Program, u *wrap.Upstr
 	if err := showTools(p, file, drafts); err != nil {
 		return err
 	}
-	if !o.yes {
+	if !o.Yes {
 		if ok, err := cli.NewPrompter(ctx, p).Confirm("Write this into " + file + "?"); err != nil || !ok {
 			return err
 		}

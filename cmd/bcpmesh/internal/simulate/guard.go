@@ -40,38 +40,33 @@ var operations = map[string]judgement{
 // scripted are operations whose cases have a world of their own.
 var scripted = map[string]func(ctx context.Context, raw jsontext.Value) (any, guard.Code){"fetch": judgeFetch, "quarantine": judgeQuarantine}
 
-// GuardCommand returns the command guard.
-func GuardCommand(p *cli.Program) *cobra.Command {
-	set := cli.WordFlag{Value: guard.All.String(), Words: []string{guard.All.String(), guard.Keys.String(), guard.Seed.String()}}
-	names := slices.Sorted(maps.Keys(operations))
-	names = append(names, slices.Sorted(maps.Keys(scripted))...)
-	cmd := &cobra.Command{
-		Use: "guard OPERATION [FILE]",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch name := args[0]; {
-			case !slices.Contains(names, name):
-				return cli.Usagef("guard: no operation %s", cli.Quoted(name)).WithHint("%s --help lists them", cmd.CommandPath()).Near(name, names)
-			case !p.Out.JSON && name == "redact":
-				return redactFile(cmd.Context(), p, strings.Join(args[1:], ""), set.Value)
-			case !p.Out.JSON:
-				return cli.Usagef("guard %s: expected --json", name).WithHint("it reads cases from stdin; bcpmesh fetch gets a page from the real network")
-			case len(args) > 1:
-				return cli.Usagef("guard %s: one argument too many: %s", name, cli.Quoted(args[1]))
-			case cmd.Flags().Changed("set"):
-				return cli.Usagef("guard %s: --set does nothing here: a case has its own", name)
-			default:
-				return judgeLines(cmd.Context(), p, name)
-			}
-		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveDefault
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
+// Guard does to a text or to cases what the guard does.
+type Guard struct {
+	Set     cli.WordFlag `words:"all keys seed" default:"all"`
+	Command *cobra.Command
+}
+
+// Adjust says which operations there are.
+func (o *Guard) Adjust(cmd *cobra.Command) {
+	cmd.ValidArgs = append(slices.Sorted(maps.Keys(operations)), slices.Sorted(maps.Keys(scripted))...)
+}
+
+// Run does an operation.
+func (o *Guard) Run(ctx context.Context, p *cli.Program, args []string) error {
+	switch name, names := args[0], o.Command.ValidArgs; {
+	case !slices.Contains(names, name):
+		return cli.Usagef("guard: no operation %s", cli.Quoted(name)).WithHint("%s --help lists them", o.Command.CommandPath()).Near(name, names)
+	case !p.Out.JSON && name == "redact":
+		return redactFile(ctx, p, strings.Join(args[1:], ""), o.Set.Value)
+	case !p.Out.JSON:
+		return cli.Usagef("guard %s: expected --json", name).WithHint("it reads cases from stdin; bcpmesh fetch gets a page from the real network")
+	case len(args) > 1:
+		return cli.Usagef("guard %s: one argument too many: %s", name, cli.Quoted(args[1]))
+	case o.Command.Flags().Changed("set"):
+		return cli.Usagef("guard %s: --set does nothing here: a case has its own", name)
+	default:
+		return judgeLines(ctx, p, name)
 	}
-	set.AddTo(cmd, "set", "redact: which rules; keys leaves hex and base64 alone")
-	return cmd
 }
 
 // redactFile redacts a file, or what comes on stdin while it comes.
