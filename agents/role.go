@@ -32,21 +32,21 @@ func (c *Connection) ShowRole(ctx context.Context, organisation, requirement str
 	if challenge.Type != contract.TypeChallenge || challenge.Asker != organisation {
 		return contract.Acceptance{}, ErrMessage
 	}
-	attestation, revocations := jsontext.Value(papers.Attestation).Clone(), jsontext.Value(papers.Revocations).Clone()
-	if err := errors.Join(attestation.Compact(), revocations.Compact()); err != nil {
+	papers.Attestation, papers.Revocations = papers.Attestation.Clone(), papers.Revocations.Clone()
+	if err := errors.Join(papers.Attestation.Compact(), papers.Revocations.Compact()); err != nil {
 		return contract.Acceptance{}, fmt.Errorf("agents: these are no envelopes: %w", err)
 	}
 	sign, key := c.nc.Opts.SignatureCB, c.userKey()
 	if sign == nil || key == "" {
 		return contract.Acceptance{}, errNoKey
 	}
-	signature, err := sign(contract.ProofStatement(challenge.Nonce, challenge.Asker, attestation))
+	signature, err := sign(contract.ProofStatement(challenge.Nonce, challenge.Asker, papers.Attestation))
 	if err != nil {
 		return contract.Acceptance{}, fmt.Errorf("agents: signing: %w", err)
 	}
 	return c.verdict(c.askRole(ctx, c.options.Name, contract.Message{
-		Type: contract.TypeDeclaration, Declaration: contract.AttestedDeclaration(attestation), Contracts: papers.Contracts,
-		Attestation: attestation, Revocations: revocations, Proof: &contract.Proof{Key: key, Signature: signature},
+		Type: contract.TypeDeclaration, Declaration: contract.AttestedDeclaration(papers.Attestation), Papers: papers,
+		Proof: &contract.Proof{Key: key, Signature: signature},
 	}))
 }
 
@@ -84,24 +84,17 @@ func (c *Connection) JudgeRole(ctx context.Context, agent contract.AgentID, trus
 
 // JudgePapers judges an agent by its papers alone, which anybody may have who has seen them.
 func JudgePapers(agent contract.AgentID, papers contract.Papers, trust RoleTrust) (contract.Acceptance, contract.Revocations) {
-	e := trust.examination(agent, contract.Message{Attestation: papers.Attestation, Revocations: papers.Revocations, Contracts: papers.Contracts})
+	e := trust.examination(agent, contract.Message{Papers: papers})
 	return contract.JudgeAttestation(&e), e.Revocations
 }
 
 // examination is what an agent is judged by, of whom so much was said.
 func (t RoleTrust) examination(agent contract.AgentID, said contract.Message) contract.Examination {
 	e := contract.Examination{
-		Envelope: said.Attestation, Agent: agent.String(), Declaration: said.Declaration, Trust: t.Keys, LastNumber: t.LastRevocations,
-		Now: time.Now(), Requirement: t.Requirement,
+		Agent: agent.String(), Trust: t.Keys, LastNumber: t.LastRevocations, Now: time.Now(), Requirement: t.Requirement,
 		Verify: func(key [32]byte, message, signature []byte) bool { return ed25519.Verify(key[:], message, signature) },
 	}
-	e.Revocations, _ = contract.OpenRevocations(said.Revocations, agent.Organisation, t.Keys, e.Now, e.Verify)
-	for _, b := range contract.Builtins() {
-		e.Contracts = append(e.Contracts, []byte(b.Bytes))
-	}
-	for _, text := range said.Contracts {
-		e.Contracts = append(e.Contracts, []byte(text))
-	}
+	e.Hear(&said, agent.Organisation)
 	return e
 }
 
@@ -111,13 +104,13 @@ const OlderList = "older than one that was seen"
 // BringRevocations gives the mesh a signed list of revocations of an organisation
 // that it trusts; everything on the list ends.
 func (c *Connection) BringRevocations(ctx context.Context, list []byte) error {
-	v, err := c.verdict(c.askRole(ctx, c.options.Name, contract.Message{Type: contract.TypeRevocations, Revocations: list}))
+	v, err := c.verdict(c.askRole(ctx, c.options.Name, contract.Message{Type: contract.TypeRevocations, Papers: contract.Papers{Revocations: list}}))
 	return taken(v, err)
 }
 
 // BringRevocations is [Connection.BringRevocations] of the operator.
 func (o *Operator) BringRevocations(ctx context.Context, list []byte) error {
-	m, err := control[contract.Message](ctx, o, bcp.ControlRevocations, contract.Message{Type: contract.TypeRevocations, Revocations: list})
+	m, err := control[contract.Message](ctx, o, bcp.ControlRevocations, contract.Message{Type: contract.TypeRevocations, Papers: contract.Papers{Revocations: list}})
 	return taken(contract.Acceptance{Accepted: m.Accepted}, err)
 }
 

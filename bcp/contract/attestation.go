@@ -98,6 +98,20 @@ type Examination struct {
 	Verify Verifier
 }
 
+// Hear takes what was said of an agent of an organisation; Trust, Now and Verify are set. The
+// code is that of the list of revocations.
+func (e *Examination) Hear(said *Message, organisation string) (list VerdictCode) {
+	e.Envelope, e.Declaration = said.Attestation, said.Declaration
+	e.Revocations, list = OpenRevocations(said.Revocations, organisation, e.Trust, e.Now, e.Verify)
+	for _, b := range Builtins() {
+		e.Contracts = append(e.Contracts, []byte(b.Bytes))
+	}
+	for _, c := range said.Contracts {
+		e.Contracts = append(e.Contracts, []byte(c))
+	}
+	return list
+}
+
 // Acceptance says what was found about an attestation. The zero value accepts
 // nothing.
 type Acceptance struct {
@@ -201,16 +215,6 @@ func (s *Statement) isAbout(agent string) bool {
 func (s *Statement) declares(declaration []byte) bool {
 	d, ok := readDeclaration(declaration)
 	return ok && d == s.Declaration
-}
-
-// Papers are an organisation's signed statements about its agent, as bcpmesh role
-// attest writes them: an attestation that names the user nkey of its creds,
-// and the newest list of revocations.
-type Papers struct {
-	Attestation, Revocations []byte
-	// Contracts are those that the attestation refers to, except built-in ones, byte for
-	// byte.
-	Contracts []string
 }
 
 // AttestedRoles returns the declaration that an envelope is about, of which nothing is verified.

@@ -35,18 +35,26 @@ type Message struct {
 	Nonce       string         `json:"nonce,omitempty"`
 	Asker       string         `json:"asker,omitempty"`
 	Requirement jsontext.Value `json:"requirement,omitzero"`
-	// Of bcp_role_declaration. Contracts are texts, byte for byte; built-in ones may be
-	// left out. Attestation and Revocations are envelopes.
+	// Of bcp_role_declaration, and of bcp_role_revocations the list alone.
 	Declaration jsontext.Value `json:"declaration,omitzero"`
-	Contracts   []string       `json:"contracts,omitempty"`
-	Attestation jsontext.Value `json:"attestation,omitzero"`
-	Revocations jsontext.Value `json:"revocations,omitzero"` // of bcp_role_revocations, too
-	Proof       *Proof         `json:"proof,omitempty"`
+	Papers
+	Proof *Proof `json:"proof,omitempty"`
 	// Of bcp_role_verdict. Code is empty if Accepted, and Until the first moment at which
 	// it has to be judged again, in whole seconds.
 	Accepted bool        `json:"accepted,omitzero"`
 	Code     VerdictCode `json:"code,omitempty"`
 	Until    time.Time   `json:"until,omitzero"`
+}
+
+// Papers are an organisation's signed statements about its agent, as bcpmesh role attest
+// writes them.
+type Papers struct {
+	// Contracts are those that the attestation refers to, except built-in ones, byte for byte.
+	Contracts []string `json:"contracts,omitempty"`
+	// Attestation is an envelope that names the user nkey of the agent's creds, and
+	// Revocations that of the newest list.
+	Attestation jsontext.Value `json:"attestation,omitzero"`
+	Revocations jsontext.Value `json:"revocations,omitzero"`
 }
 
 const (

@@ -77,15 +77,15 @@ func declared(more string) string {
 func TestWriteMessage(t *testing.T) {
 	t.Parallel()
 	attestation := []byte(`{"payloadType":"application\/vnd.in-toto+json","signatures":[],"payload":"e30="}`)
-	b, err := contract.WriteMessage(&contract.Message{Type: contract.TypeDeclaration, Attestation: attestation, Contracts: []string{"<&>"}})
+	b, err := contract.WriteMessage(&contract.Message{Type: contract.TypeDeclaration, Papers: contract.Papers{Attestation: attestation, Contracts: []string{"<&>"}}})
 	noError(t, err)
 	m, code := contract.ParseMessage(b)
 	failIf(t, code != "" || !bytes.Equal(m.Attestation, attestation) || m.Contracts[0] != "<&>", "%s: %q", b, code)
 	for _, m := range []contract.Message{
 		{},
 		{Type: contract.TypeVerdict, Accepted: true, Until: time.Date(2026, 3, 1, 0, 0, 0, 1, time.UTC)},
-		{Type: contract.TypeRevocations, Revocations: []byte("{")},
-		{Type: contract.TypeRevocations, Revocations: []byte(`"` + strings.Repeat("x", bcp.MaxRoleMessage) + `"`)},
+		{Type: contract.TypeRevocations, Papers: contract.Papers{Revocations: []byte("{")}},
+		{Type: contract.TypeRevocations, Papers: contract.Papers{Revocations: []byte(`"` + strings.Repeat("x", bcp.MaxRoleMessage) + `"`)}},
 	} {
 		b, err := contract.WriteMessage(&m)
 		failIf(t, err == nil, "%.100s is written", b)

@@ -156,20 +156,14 @@ func (g *Gateway) judge(now time.Time, m *message, said *contract.Message, asked
 	organisation := agent.Organisation
 	agent.Name = m.subject.Agent // its creds say so
 	e := contract.Examination{
-		Envelope: said.Attestation, Agent: agent.String(), Trust: g.config.State.Mesh.Trust, LastNumber: g.state.LastRevocations(organisation), Now: now,
-		Requirement: requirement, Declaration: said.Declaration, Challenge: &contract.Challenge{Nonce: asked.nonce, Asker: g.config.State.Mesh.Organisation}, Verify: verifyEd25519,
+		Agent: agent.String(), Trust: g.config.State.Mesh.Trust, LastNumber: g.state.LastRevocations(organisation), Now: now,
+		Requirement: requirement, Challenge: &contract.Challenge{Nonce: asked.nonce, Asker: g.config.State.Mesh.Organisation}, Verify: verifyEd25519,
 	}
 	if asked.nonce != "" && said.Proof != nil && said.Proof.Key == m.from.Key {
 		e.Challenge.Verify, e.Proof = g.config.State.Verify, *said.Proof
 	}
-	if list, code := contract.OpenRevocations(said.Revocations, organisation, e.Trust, now, verifyEd25519); code == "" {
-		e.Revocations, v.List = list, state.RoleRevocations{Organisation: organisation, Revocations: list}
-	}
-	for _, b := range contract.Builtins() {
-		e.Contracts = append(e.Contracts, []byte(b.Bytes))
-	}
-	for _, c := range said.Contracts {
-		e.Contracts = append(e.Contracts, []byte(c))
+	if e.Hear(said, organisation) == "" {
+		v.List = state.RoleRevocations{Organisation: organisation, Revocations: e.Revocations}
 	}
 	v.Acceptance, v.Organisation = contract.JudgeAttestation(&e), organisation
 	return v
@@ -195,8 +189,8 @@ func (g *Gateway) declare(about bcp.AgentName, asker string, c *contract.Message
 		return nil, bcp.Unavailable
 	}
 	return &contract.Message{
-		Type: contract.TypeDeclaration, Declaration: contract.AttestedDeclaration(attested.Attestation), Contracts: attested.Contracts,
-		Attestation: attested.Attestation, Revocations: attested.Revocations, Proof: &contract.Proof{Key: key, Signature: signature},
+		Type: contract.TypeDeclaration, Declaration: contract.AttestedDeclaration(attested.Attestation), Papers: attested,
+		Proof: &contract.Proof{Key: key, Signature: signature},
 	}, ""
 }
 

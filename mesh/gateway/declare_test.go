@@ -261,8 +261,8 @@ func TestNoncesAreUsedOnce(t *testing.T) {
 	declareBy := func(pair nkeys.KeyPair, p contract.Papers, nonce, asker, key string) string {
 		t.Helper()
 		signature := must(pair.Sign(contract.ProofStatement(nonce, asker, p.Attestation)))
-		v := say(contract.Message{Type: contract.TypeDeclaration, Declaration: contract.AttestedDeclaration(p.Attestation), Attestation: p.Attestation,
-			Revocations: r.org2.list(t), Proof: &contract.Proof{Key: key, Signature: signature}})
+		v := say(contract.Message{Type: contract.TypeDeclaration, Declaration: contract.AttestedDeclaration(p.Attestation),
+			Papers: contract.Papers{Attestation: p.Attestation, Revocations: r.org2.list(t)}, Proof: &contract.Proof{Key: key, Signature: signature}})
 		stopIf(t, v.Type != contract.TypeVerdict || v.Accepted != (v.Code == ""), "%+v", v)
 		return string(v.Code)
 	}
