@@ -69,6 +69,24 @@ func NewTransport(addresses []netip.Prefix, roots *x509.CertPool) *NetTransport 
 	return &NetTransport{addresses: addresses, roots: roots}
 }
 
+// NewServiceTransport returns a transport to a service of the operator's. It uses no proxy: cleartext must not pass one, and
+// TLS needs none. Cleartext goes to this machine alone, whatever the system resolves a name to; else the error is refused.
+func NewServiceTransport(scheme string, timeout time.Duration, refused error) *http.Transport {
+	dialer := &net.Dialer{Timeout: timeout}
+	if scheme == "http" {
+		dialer.Control = func(_, address string, _ syscall.RawConn) error {
+			if host, _, err := net.SplitHostPort(address); err != nil || !guard.Loopback(host) {
+				return refused
+			}
+			return nil
+		}
+	}
+	return &http.Transport{
+		DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: timeout, MaxResponseHeaderBytes: 64 << 10,
+	}
+}
+
 // Get implements [Transport]. The addresses are tried one after the other until one lets a connection in.
 func (n *NetTransport) Get(ctx context.Context, t guard.Target, addresses []netip.Addr) (*Response, error) {
 	wire := &meteredConn{}

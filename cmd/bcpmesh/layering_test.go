@@ -175,7 +175,7 @@ var rules = []rule{
 		external: []string{"golang.org/x/sync/singleflight", jsonText, logging, msgpack, natsClient, nkeys},
 	},
 	// Tells people, and knows nothing of what agents said. It only reads the journal.
-	{folder: "mesh/notify", internal: []string{"accounts/durable", "agents/folder", "agents/process", "bcp", "bcp/guard", "jetstream"}, external: []string{jsonText, logging, "github.com/wneessen/go-mail/smtp", natsClient}},
+	{folder: "mesh/notify", internal: []string{"accounts/durable", "agents/fetch", "agents/folder", "agents/process", "bcp", "bcp/guard", "jetstream"}, external: []string{jsonText, logging, "github.com/wneessen/go-mail/smtp", natsClient}},
 	{
 		folder:   "mesh",
 		internal: append([]string{"accounts", "accounts/durable", "agents/folder", "agents/sandbox", "jetstream", "jetstream/verify", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/notify", "mesh/supervisor"}, corePackages...),
@@ -184,7 +184,7 @@ var rules = []rule{
 	// It is told what happened and may look at the state; the mesh does not know of it.
 	{folder: "mesh/telemetry", internal: []string{"bcp", "bcp/cost", "bcp/guard", "bcp/state", "bcp/status", "bcp/text"}, external: []string{logging, prometheus}},
 	// Makes traces of decisions, and talks to a collector.
-	{folder: "mesh/trace", internal: []string{"bcp", "bcp/guard"}, external: []string{"github.com/go-logr/logr", logging, openTelemetry}},
+	{folder: "mesh/trace", internal: []string{"agents/fetch", "bcp", "bcp/guard"}, external: []string{"github.com/go-logr/logr", logging, openTelemetry}},
 	// Pages for people: a client of the mesh like any other.
 	{folder: "mesh/web", internal: []string{"accounts", "agents", "bcp", "bcp/inert", "bcp/lint", "bcp/status", "bcp/tell"}, external: []string{jsonText, logging}},
 	// Says how much tests do.

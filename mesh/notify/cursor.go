@@ -51,9 +51,9 @@ func openCursor(ctx context.Context, js natsjs.JetStream, name string, since tim
 	return consumer, nil
 }
 
-// fetch returns the entries to handle now, in the order of the journal; there may be none.
+// nextEntries returns the entries to handle now, in the order of the journal; there may be none.
 // What cannot be read of one is left out: the gateway refuses to serve such a journal.
-func fetch(cursor natsjs.Consumer) (entries []entry, err error) {
+func nextEntries(cursor natsjs.Consumer) (entries []entry, err error) {
 	batch, err := cursor.FetchNoWait(cursorPage)
 	if err != nil {
 		return nil, fmt.Errorf("read the journal: %w", err)

@@ -110,7 +110,7 @@ func (s *sender) look(ctx context.Context) error {
 		}
 	}
 	for ctx.Err() == nil {
-		entries, err := fetch(s.cursor)
+		entries, err := nextEntries(s.cursor)
 		if err != nil {
 			s.cursor = nil // the streams may have been reopened
 			return err

@@ -3,7 +3,6 @@ package notify
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
@@ -57,7 +57,9 @@ func post(ctx context.Context, route *bcp.Route, place Place, m *Message) error 
 	request.Header = header
 	request.Header.Set("User-Agent", "bcpmesh")
 	request.Header.Set("Idempotency-Key", m.ID)
-	client := &http.Client{Transport: newTransport(u.Scheme), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	transport := fetch.NewServiceTransport(u.Scheme, webhookTimeout, errPlaintext)
+	transport.DisableKeepAlives = true
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer client.CloseIdleConnections()
 	response, err := client.Do(request)
 	if err != nil {
@@ -69,24 +71,6 @@ func post(ctx context.Context, route *bcp.Route, place Place, m *Message) error 
 		return failure("the webhook answers " + strconv.Itoa(response.StatusCode))
 	}
 	return nil
-}
-
-// newTransport uses no proxy, and allows cleartext only to this machine, whatever a name
-// resolves to.
-func newTransport(scheme string) *http.Transport {
-	dialer := &net.Dialer{Timeout: webhookTimeout}
-	if scheme == "http" {
-		dialer.Control = func(_, address string, _ syscall.RawConn) error {
-			if host, _, err := net.SplitHostPort(address); err != nil || !guard.Loopback(host) {
-				return errPlaintext
-			}
-			return nil
-		}
-	}
-	return &http.Transport{
-		DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
-		TLSHandshakeTimeout: webhookTimeout, MaxResponseHeaderBytes: 64 << 10, DisableKeepAlives: true,
-	}
 }
 
 var errPlaintext = errors.New("not on this machine")

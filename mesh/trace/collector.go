@@ -2,16 +2,13 @@ package trace
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -20,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -75,7 +73,8 @@ func newCollector(c Config) (*collector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("send traces: %w", err)
 	}
-	to := &collector{config: c, transport: newTransport(u.Scheme)}
+	to := &collector{config: c, transport: fetch.NewServiceTransport(u.Scheme, sendTimeout, ErrPlaintext)}
+	to.transport.MaxIdleConns, to.transport.MaxConnsPerHost, to.transport.IdleConnTimeout = 1, 1, time.Minute
 	to.patient, to.giveUp = context.WithCancel(context.Background())
 	otel.SetLogger(logr.Discard()) // it would write variables that it cannot read to stderr
 	to.Exporter = otlptrace.NewUnstarted(otlptracehttp.NewClient(
@@ -98,25 +97,6 @@ func (c *collector) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.status = response.StatusCode
 	}
 	return response, err
-}
-
-// newTransport allows cleartext only to this machine, and uses no proxy:
-// cleartext must not pass one, and TLS does not need one.
-func newTransport(scheme string) *http.Transport {
-	dialer := &net.Dialer{Timeout: sendTimeout}
-	if scheme == "http" {
-		// What localhost is, the system says.
-		dialer.Control = func(_, address string, _ syscall.RawConn) error {
-			if host, _, err := net.SplitHostPort(address); err != nil || !guard.Loopback(host) {
-				return ErrPlaintext
-			}
-			return nil
-		}
-	}
-	return &http.Transport{
-		DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
-		TLSHandshakeTimeout: sendTimeout, MaxIdleConns: 1, MaxConnsPerHost: 1, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxReply,
-	}
 }
 
 // rejectedSpans is the end of the client's error for spans that the collector took and

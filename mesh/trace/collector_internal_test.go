@@ -2,6 +2,7 @@ package trace
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 )
 
@@ -11,12 +12,17 @@ import (
 // covers A-TRACE
 func TestDialsThisMachineAloneInTheClear(t *testing.T) {
 	t.Parallel()
-	plain := newTransport("http")
+	transport := func(scheme string) *http.Transport {
+		c, err := newCollector(Config{Endpoint: scheme + "://localhost:4318"})
+		noError(t, err)
+		return c.transport
+	}
+	plain := transport("http")
 	for _, address := range []string{"192.0.2.1:4318", "[2001:db8::1]:4318", "0.0.0.0:4318"} {
 		_, err := plain.DialContext(t.Context(), "tcp", address)
 		failIf(t, !errors.Is(err, ErrPlaintext), "dialling %s: %v", address, err)
 	}
 	for _, scheme := range []string{"http", "https"} {
-		failIf(t, newTransport(scheme).Proxy != nil, "%s goes by a proxy", scheme)
+		failIf(t, transport(scheme).Proxy != nil, "%s goes by a proxy", scheme)
 	}
 }
