@@ -214,6 +214,8 @@ func TestLines(t *testing.T) {
 	if err := stdio.ReadLines(strings.NewReader(long+"\n"), io.Discard); err != nil {
 		t.Error(err)
 	}
+	err := stdio.NewClient(io.Discard, nil).Run(t.Context(), strings.NewReader(strings.Repeat("x", 2<<10)+"\n"), 1<<10)
+	bcptest.FailIf(t, err == nil || !strings.Contains(err.Error(), "longer than 1 KiB"), "a client: %v", err)
 	if err := stdio.ReadLines(strings.NewReader(long+"xx\n"), io.Discard); err == nil || err.Error() != "stdio: a line of the program is longer than 1024 KiB" {
 		t.Error(err)
 	}
