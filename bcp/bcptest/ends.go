@@ -46,26 +46,26 @@ func Fails(t TB, err, want error, what string, args ...any) {
 	}
 }
 
-// Expect compares; what says what has the value.
+// Expect compares; what says what has the value. Helper is called late, since it costs more than most conditions.
 func Expect[T comparable](t TB, got, want T, what string, args ...any) {
-	t.Helper()
 	if got != want {
+		t.Helper()
 		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
 	}
 }
 
 // FailIf fails a test where something is wrong.
 func FailIf(t TB, wrong bool, format string, args ...any) {
-	t.Helper()
 	if wrong {
+		t.Helper()
 		t.Errorf(format, args...)
 	}
 }
 
 // StopIf ends a test that cannot go on.
 func StopIf(t TB, wrong bool, format string, args ...any) {
-	t.Helper()
 	if wrong {
+		t.Helper()
 		t.Fatalf(format, args...)
 	}
 }
