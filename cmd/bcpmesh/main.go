@@ -32,9 +32,9 @@ func main() { cli.Main(rootCommand) }
 func commandGroups(p *cli.Program) []cli.CommandGroup {
 	return []cli.CommandGroup{
 		{Title: "Run a mesh", Commands: []*cobra.Command{
-			define.InitCommand(p),
+			cli.New(p, "init [DIR]", &define.Init{}),
 			cli.New(p, "check [DIR]", &define.Check{}),
-			run.UpCommand(p),
+			cli.New(p, "up [DIR]", &run.Up{}),
 			cli.New(p, "reload", &run.Reload{}),
 			cli.New(p, "status", &health.Status{}),
 			cli.New(p, "doctor", &health.Doctor{}),
@@ -46,8 +46,8 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			cli.New(p, "answer [QUERY_ID] [JSON]", &byhand.Answer{}),
 			cli.New(p, "publish CONTROLLER SUBSCRIPTION [JSON]", &byhand.Publish{}),
 			cli.New(p, "inbox", &byhand.Inbox{}),
-			byhand.SessionCommand(p),
-			byhand.TaintCommand(p),
+			cli.New(p, "session [open|close]", &byhand.Session{}),
+			cli.New(p, "taint AGENT", &byhand.Taint{}),
 			cli.New(p, "agent [-- COMMAND [ARG…]]", &attach.Agent{}, cli.New(p, "run NAME", &attach.AgentRun{})),
 			cli.New(p, "reader [-- PROGRAM [ARG...]]", &attach.Reader{}),
 			cli.New(p, "planner [-- PROGRAM [ARG...]]", &attach.Planner{}),
@@ -60,7 +60,7 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 		}},
 		{Title: "Look back", Commands: []*cobra.Command{
 			audit.AuditCommand(p),
-			audit.ExplainCommand(p),
+			cli.New(p, "explain ID", &audit.Explain{}),
 			cli.Group("ledger", cli.New(p, "show", &audit.LedgerShow{Channel: client.ChannelFlag{Named: true}}), cli.New(p, "reconcile", &audit.LedgerReconcile{})),
 		}},
 		{Title: "Connect", Commands: []*cobra.Command{
@@ -85,8 +85,8 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			cli.Group("keys", cli.New(p, "seal", &keys.Seal{}), cli.New(p, "rotate", &keys.Rotate{})),
 			cli.Group("accounts", cli.New(p, "export [DIR]", &keys.Export{}), cli.New(p, "push [DIR]", &keys.PushFlags{})),
 			cli.New(p, "backup FILE", &health.Backup{}),
-			health.RestoreCommand(p),
-			run.GatewayCommand(p),
+			cli.New(p, "restore FILE... [DIR]", &health.Restore{}),
+			cli.New(p, "gateway [DIR]", &run.Gateway{}),
 		}},
 		{Title: "Laboratory", Commands: []*cobra.Command{
 			cli.New(p, "validate [FILE...]", &define.Validate{}),

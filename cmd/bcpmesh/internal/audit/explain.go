@@ -27,18 +27,16 @@ type explainedDecision struct {
 	Decision         bcp.Decision `json:"decision"` // as the audit has it
 }
 
-// ExplainCommand returns the command explain.
-func ExplainCommand(p *cli.Program) *cobra.Command {
-	var o explain
-	cmd := cli.New(p, "explain ID", &o)
+// Explain explains a decision, or those about an id.
+type Explain struct{ client.Flags }
+
+// Adjust completes ids.
+func (o *Explain) Adjust(cmd *cobra.Command) {
 	cmd.ValidArgsFunction = completeIDs(&o.Flags, exchangesOf)
-	return cmd
 }
 
-// explain explains a decision, or those about an id.
-type explain struct{ client.Flags }
-
-func (o *explain) Run(ctx context.Context, p *cli.Program, args []string) error {
+// Run explains it.
+func (o *Explain) Run(ctx context.Context, p *cli.Program, args []string) error {
 	if _, err := bcp.ParseQueryID(args[0]); err != nil {
 		return cli.Usagef("explain: %s is neither an id nor a number", cli.Quoted(args[0])).WithHint("bcpmesh audit replay shows both")
 	}

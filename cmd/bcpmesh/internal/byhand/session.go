@@ -18,9 +18,16 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// SessionCommand returns the command session.
-func SessionCommand(p *cli.Program) *cobra.Command {
-	cmd := cli.New(p, "session [open|close]", &session{})
+// Session lists sessions, or opens or closes one.
+type Session struct {
+	client.Flags
+	Wait    cli.DurationFlag `default:"30s"`
+	Renew   bool
+	Command *cobra.Command
+}
+
+// Adjust says what may be done.
+func (o *Session) Adjust(cmd *cobra.Command) {
 	cmd.ValidArgs = []string{bcp.VerbOpen, bcp.VerbClose}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 && !slices.Contains(cmd.ValidArgs, args[0]) {
@@ -28,18 +35,10 @@ func SessionCommand(p *cli.Program) *cobra.Command {
 		}
 		return cli.Arguments(0, "open or close")(cmd, args)
 	}
-	return cmd
 }
 
-// session lists sessions, or opens or closes one.
-type session struct {
-	client.Flags
-	Wait    cli.DurationFlag `default:"30s"`
-	Renew   bool
-	Command *cobra.Command
-}
-
-func (o *session) Run(ctx context.Context, p *cli.Program, args []string) error {
+// Run does it.
+func (o *Session) Run(ctx context.Context, p *cli.Program, args []string) error {
 	if len(args) == 0 {
 		for _, flag := range []string{"as", "creds", "url", "renew"} {
 			if o.Command.Flags().Changed(flag) {
@@ -109,20 +108,20 @@ func showSessions(o *cli.Output, sessions []bcp.SessionView) {
 	o.Table([]string{"controller", "session", "begun", "last activity", "own taint", "exposure", "reader", "epoch", "bits left", "escalations", "open / held / waiting"}, rows)
 }
 
-// TaintCommand returns the command taint.
-func TaintCommand(p *cli.Program) *cobra.Command {
-	sources := cli.Map(bcp.TaintSources(), func(s bcp.TaintSource) string { return string(s) })
-	return cli.New(p, "taint AGENT", &taint{Source: cli.WordFlag{Words: sources}})
-}
-
-// taint reports taint of an agent, or takes it away.
-type taint struct {
+// Taint reports taint of an agent, or takes it away.
+type Taint struct {
 	client.OperatorFlags
 	Source      cli.WordFlag
 	Reset, Lift bool `not:"source reset lift"`
 }
 
-func (f *taint) Run(ctx context.Context, p *cli.Program, args []string) error {
+// Adjust says which sources there are.
+func (f *Taint) Adjust(*cobra.Command) {
+	f.Source.Words = cli.Map(bcp.TaintSources(), func(s bcp.TaintSource) string { return string(s) })
+}
+
+// Run does it.
+func (f *Taint) Run(ctx context.Context, p *cli.Program, args []string) error {
 	agent := args[0]
 	if !f.Lift { // which may be of a tool service, too
 		if (f.Source.Value == "") != f.Reset {

@@ -56,18 +56,19 @@ func exampleFiles(name string) (fs.FS, error) {
 	return fs.Sub(meshes, path.Join(examplesFolder, name))
 }
 
-// InitCommand returns the command init.
-func InitCommand(p *cli.Program) *cobra.Command {
-	return cli.New(p, "init [DIR]", &initial{Example: cli.WordFlag{Value: "research", Words: exampleNames()}})
-}
-
-// initial writes an example mesh.
-type initial struct {
+// Init writes an example mesh.
+type Init struct {
 	Example cli.WordFlag
 	modelSeat
 }
 
-func (o *initial) Run(_ context.Context, p *cli.Program, args []string) error {
+// Adjust says which examples there are.
+func (o *Init) Adjust(*cobra.Command) {
+	o.Example = cli.WordFlag{Value: "research", Words: exampleNames()}
+}
+
+// Run writes it.
+func (o *Init) Run(_ context.Context, p *cli.Program, args []string) error {
 	dir := "."
 	if len(args) > 0 {
 		dir = args[0]

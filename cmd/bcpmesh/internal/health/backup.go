@@ -117,22 +117,21 @@ func (f *Backup) Run(ctx context.Context, p *cli.Program, args []string) error {
 	return nil
 }
 
-// RestoreCommand returns the command restore.
-func RestoreCommand(p *cli.Program) *cobra.Command {
-	cmd := cli.New(p, "restore FILE... [DIR]", &restore{})
+// Restore restores backups into a new folder, or into a cluster.
+type Restore struct{ client.ClusterFlags }
+
+// Adjust checks the arguments.
+func (f *Restore) Adjust(cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("url") || cmd.Flags().Changed("creds") { // their values come later
 			return cli.Arguments(1, "FILE")(cmd, args[:min(len(args), 1)])
 		}
 		return cli.Arguments(2, "FILE", "DIR")(cmd, args[:min(len(args), 2)])
 	}
-	return cmd
 }
 
-// restore restores backups into a new folder, or into a cluster.
-type restore struct{ client.ClusterFlags }
-
-func (f *restore) Run(ctx context.Context, p *cli.Program, args []string) error {
+// Run restores them.
+func (f *Restore) Run(ctx context.Context, p *cli.Program, args []string) error {
 	of, files, dir := f.ClusterFlags, args, ""
 	cluster := of != (client.ClusterFlags{})
 	if !cluster {

@@ -23,8 +23,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
-// gatewayOptions are the flags of gateway.
-type gatewayOptions struct {
+// Gateway runs a gateway on a cluster.
+type Gateway struct {
 	client.ClusterFlags
 	observed
 	State string           `how:"given"`
@@ -32,13 +32,11 @@ type gatewayOptions struct {
 	name  string
 }
 
-// GatewayCommand returns the command gateway.
-func GatewayCommand(p *cli.Program) *cobra.Command {
-	return cli.New(p, "gateway [DIR]", &gatewayOptions{observed: observed{LogLevel: cli.WordFlag{Value: "info"}}})
-}
+// Adjust says what is logged.
+func (o *Gateway) Adjust(*cobra.Command) { o.LogLevel.Value = "info" }
 
 // complete names the gateway, and its folder.
-func (o *gatewayOptions) complete(folder meshdir.Folder) error {
+func (o *Gateway) complete(folder meshdir.Folder) error {
 	o.name = filepath.Base(cli.Absolute(o.Creds))
 	if _, err := bcp.ParseAgentName(o.name); err != nil {
 		return cli.Usagef("gateway: %s is not a valid name: %s", cli.Quoted(o.name), err).WithHint("the folder of --creds is named as the gateway")
@@ -51,7 +49,7 @@ func (o *gatewayOptions) complete(folder meshdir.Folder) error {
 }
 
 // Run runs a gateway on a cluster.
-func (o *gatewayOptions) Run(ctx context.Context, p *cli.Program, args []string) (err error) {
+func (o *Gateway) Run(ctx context.Context, p *cli.Program, args []string) (err error) {
 	folder, err := meshdir.Argument(args)
 	if err != nil {
 		return err
@@ -165,7 +163,7 @@ var gatewayFaults = cli.Faults{
 
 const gatewayRests = "the gateway does not start: {why}"
 
-func gatewayFailure(err error, o *gatewayOptions) error {
+func gatewayFailure(err error, o *Gateway) error {
 	if errors.Is(err, server.ErrInUse) {
 		return cli.Failf("a gateway runs on %s already", cli.Quoted(o.State)).WithHint("give each its own with --state")
 	}

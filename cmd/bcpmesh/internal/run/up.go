@@ -30,8 +30,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/web"
 )
 
-// upOptions are the flags of up.
-type upOptions struct {
+// Up runs a mesh.
+type Up struct {
 	listening
 	observed
 	audit.WitnessFlags
@@ -40,13 +40,11 @@ type upOptions struct {
 	Web                           string
 }
 
-// UpCommand returns the command up.
-func UpCommand(p *cli.Program) *cobra.Command {
-	return cli.New(p, "up [DIR]", &upOptions{observed: observed{LogLevel: cli.WordFlag{Value: "warn"}}})
-}
+// Adjust says what is logged.
+func (o *Up) Adjust(*cobra.Command) { o.LogLevel.Value = "warn" }
 
 // Run runs a mesh.
-func (o *upOptions) Run(ctx context.Context, p *cli.Program, args []string) (err error) {
+func (o *Up) Run(ctx context.Context, p *cli.Program, args []string) (err error) {
 	if err := o.listening.check(); err != nil {
 		return err
 	}
