@@ -517,11 +517,16 @@ var belongs = map[string]string{
 
 // The keys that a spec of a category may have, a field of a type, and a question of a format; under 0 those of all.
 var (
-	categoryKeys = [...][]string{{"category", "constraints", "allow_not_enough_information", "arguments"}, {"fields"}, {"questions", "max_words"},
-		{"directive", "max_words", "requires_approval"}}
+	categoryKeys = [...][]string{
+		0: {"category", "constraints", "allow_not_enough_information", "arguments"},
+		1: {"fields"}, 2: {"questions", "max_words"}, 3: {"directive", "max_words", "requires_approval"},
+	}
 	typeKeys   = [...][]string{0: {"name", "type"}, TypeEnum: {"values"}, TypeInteger: {"min", "max"}, TypeSealed: {"max"}}
-	formatKeys = [FormatSummary][]string{0: {"id", "question", "max_words", "expected_format", "same_as"}, FormatPersonName: textKeys, FormatShortText: textKeys,
-		FormatShortList: textKeys, FormatEmail: {"max_chars"}, FormatDate: {"min", "max"}, FormatInteger: {"min", "max"}, FormatEnum: {"values"}, FormatVocabulary: {"vocabulary"}}
+	formatKeys = [FormatSummary][]string{
+		0:                {"id", "question", "max_words", "expected_format", "same_as"},
+		FormatPersonName: textKeys, FormatShortText: textKeys, FormatShortList: textKeys, FormatEmail: {"max_chars"},
+		FormatDate: {"min", "max"}, FormatInteger: {"min", "max"}, FormatEnum: {"values"}, FormatVocabulary: {"vocabulary"},
+	}
 	textKeys = []string{"max_chars", "alphabet"}
 )
 
