@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
@@ -170,10 +172,10 @@ func (j *Journal) append(ctx context.Context, decisions [][]byte) error {
 	j.record = appendRecord(j.record[:0], decisions)
 	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
 	defer cancel()
-	ack, err := j.js.PublishMsg(ctx, &nats.Msg{Subject: j.subject, Data: j.record}, // copied here
-		natsjs.WithExpectLastSequence(j.last), natsjs.WithRetryAttempts(0))
-	if err == nil && ack.Sequence != j.last+1 {
-		err = fmt.Errorf("record %d is acknowledged as %d", j.last+1, ack.Sequence)
+	answer, err := j.js.Conn().RequestMsgWithContext(ctx, &nats.Msg{Subject: j.subject, Data: j.record, // copied here
+		Header: nats.Header{natsjs.ExpectedLastSeqHeader: {strconv.FormatUint(j.last, 10)}}})
+	if err == nil {
+		err = acknowledged(answer.Data, j.last+1)
 	}
 	if wrongSequence(err) {
 		return ErrFenced
@@ -185,6 +187,26 @@ func (j *Journal) append(ctx context.Context, decisions [][]byte) error {
 		return fmt.Errorf("%w: %w", ErrUncertain, err)
 	}
 	j.last++
+	return nil
+}
+
+// acknowledged reads the server's reply to a record that must get this sequence.
+// The client library's own way takes a fortieth of the latency of a single
+// message.
+func acknowledged(answer []byte, sequence uint64) error {
+	var ack struct {
+		Sequence uint64           `json:"seq"`
+		Error    *natsjs.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(answer, &ack); err != nil {
+		return err
+	}
+	if ack.Error != nil {
+		return ack.Error
+	}
+	if ack.Sequence != sequence {
+		return fmt.Errorf("record %d is acknowledged as %d", sequence, ack.Sequence)
+	}
 	return nil
 }
 

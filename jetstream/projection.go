@@ -339,7 +339,7 @@ func (t *tail) project(ctx context.Context, records [][]byte, read uint64) error
 		if d.Seq <= t.done[1].decision {
 			continue
 		}
-		message, err := t.audited(&d)
+		message, err := t.audited(&d, b)
 		if err != nil {
 			return err
 		}
@@ -357,10 +357,11 @@ func (t *tail) project(ctx context.Context, records [][]byte, read uint64) error
 	return nil
 }
 
-// audited returns the audit message of a decision.
-func (t *tail) audited(d *bcp.Decision) (message outgoing, err error) {
-	begin, public := len(t.room), d.Public()
-	if t.room, err = bcp.AppendDecision(t.room, &public); err != nil {
+// audited returns the audit message of a decision of this record, without sealed
+// content.
+func (t *tail) audited(d *bcp.Decision, record []byte) (message outgoing, err error) {
+	begin := len(t.room)
+	if t.room, err = appendPublic(t.room, record); err != nil {
 		return outgoing{}, err
 	}
 	controller, reader := d.Controller, d.Reader

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
@@ -60,5 +61,40 @@ func decodeRecord(data []byte) (decisions [][]byte, err error) {
 	}
 	return decisions, nil
 }
+
+// decisionDepth is how deep the values in a decision's map may be.
+const decisionDepth = 3
+
+// appendPublic appends a decision's audit form to b: its record without sealed
+// content, the same as bcp.EncodeDecision of its Public.
+func appendPublic(b, record []byte) ([]byte, error) {
+	kind, members, size := wire.MsgpackHead(record)
+	if kind != wire.MsgpackMap || size == 0 {
+		return b, errFormat
+	}
+	at, kept, rest, ok := len(b), 0, record[size:], false
+	for range members {
+		member := rest
+		for range 2 { // its key, and its value
+			if rest, ok = wire.SkipMsgpack(rest, decisionDepth); !ok {
+				return b[:at], errFormat
+			}
+		}
+		member = member[:len(member)-len(rest)]
+		if bytes.HasPrefix(member, sealedKey) || bytes.HasPrefix(member, sealedRawKey) {
+			continue
+		}
+		kept++
+		b = append(b, member...)
+	}
+	if len(rest) > 0 {
+		return b[:at], errFormat
+	}
+	var head [9]byte
+	return slices.Insert(b, at, wire.AppendMsgpack(head[:0], wire.MsgpackMap, uint64(kept))...), nil
+}
+
+// The keys of sealed content in a decision.
+var sealedKey, sealedRawKey = []byte("\xa2sl"), []byte("\xa2ra")
 
 var errFormat = errors.New("unknown record format")
