@@ -132,16 +132,6 @@ func agentScope(s subjects.Scope, record scopeRecord, cluster bool) *jwt.UserSco
 	return scope
 }
 
-// letInByEntrance allows users the connections that the entrance of a mesh's own server
-// makes for them, inside its process: the entrance lets in whom [Bundle.Admits] does.
-func letInByEntrance(claims map[string]*jwt.AccountClaims) {
-	for _, account := range claims {
-		for _, scope := range account.SigningKeys {
-			scope.(*jwt.UserScope).Template.AllowedConnectionTypes.Add(jwt.ConnectionTypeInProcess)
-		}
-	}
-}
-
 // gatewayScope grants what the gateway needs in its own account, with only one
 // type of connection.
 func gatewayScope(key, connection string) *jwt.UserScope {

@@ -208,7 +208,11 @@ func (s *Store) bundle(st state, operator Signer, keys []scopeRecord, scopes []s
 	if cluster {
 		err = s.letInFromOutside(st, claims)
 	} else {
-		letInByEntrance(claims)
+		for _, account := range claims { // the entrance of the mesh's own server lets in, inside its process, whom [Bundle.Admits] does
+			for _, scope := range account.SigningKeys {
+				scope.(*jwt.UserScope).Template.AllowedConnectionTypes.Add(jwt.ConnectionTypeInProcess)
+			}
+		}
 		err = errors.Join(
 			s.login(&b.Gateway, outside{Core, gatewayKey, gatewayScopeKey, embeddedGatewayScope}, claims),
 			s.login(&b.Monitor, outside{System, monitorKey, monitorScopeKey, embeddedMonitorScope}, claims))

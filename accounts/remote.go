@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -134,18 +135,9 @@ func (s *Store) Guest(mesh bcp.AgentName) (system, push Creds, err error) {
 	return s.remotes("creds of a guest", mesh, outsideMonitor, outsidePush)
 }
 
-// remoteKey is the file of a login's key. No name of an agent has a dot.
-func (o outside) remoteKey(name bcp.AgentName) string {
-	key := o.name
-	if name != "" {
-		key += "." + string(name)
-	}
-	return key
-}
-
 // remote makes a login from outside, or returns the existing one.
 func (s *Store) remote(st *state, now time.Time, o outside, name bcp.AgentName) (Creds, error) {
-	user := o.remoteKey(name)
+	user := strings.TrimSuffix(o.name+"."+string(name), ".") // no name of an agent has a dot
 	signer, err := s.key(user)
 	if err == nil && st.refused(signer.PublicKey()) {
 		if err = os.Remove(filepath.Join(s.folder, user+keySuffix)); err == nil {

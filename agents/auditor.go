@@ -252,13 +252,9 @@ func (a *Auditor) ask(ctx context.Context, stream string, request getRequest, at
 		if err = attempt(subject, body); errors.Is(err, nats.ErrNoResponders) {
 			return ctx.Err() != nil || time.Since(begun) < a.conn.options.Attempt, fmt.Errorf("%w: %w", ErrNoRecords, nats.ErrNoResponders)
 		}
-		return ctx.Err() != nil || passing(err), err
+		passes := isAny(err, errIncomplete, errReconnected, nats.ErrTimeout, nats.ErrDisconnected, nats.ErrReconnectBufExceeded)
+		return ctx.Err() != nil || passes, err
 	})
-}
-
-// passing reports whether the same request may succeed later.
-func passing(err error) bool {
-	return isAny(err, errIncomplete, errReconnected, nats.ErrTimeout, nats.ErrDisconnected, nats.ErrReconnectBufExceeded)
 }
 
 // pageOnce reads the replies to one request. Each contains the sequence number

@@ -25,29 +25,22 @@ func (c *Channel) JudgeJustification(settings *Settings, e *Escalation) (reason 
 		return "", 0, false
 	}
 	if c.JustificationVocabulary == "" {
-		return e.Justification, textBits(chars), true
+		return e.Justification, textBits(chars, codePoints), true
 	}
 	list := settings.Vocabularies[c.JustificationVocabulary]
 	words := text.Fields(result.Text)
 	if !text.AllIn(result.Text, list) {
 		return "", 0, false
 	}
-	return string(result.Text), vocabularyBits(len(list), words), true
+	return string(result.Text), textBits(words, uint64(len(list))), true
 }
 
 // codePoints is the number of Unicode code points that a text can have.
 const codePoints = 0x110000 - 0x800
 
-// textBits bounds log2 of the number of texts of at most so many code points,
-// which is below (N+1)^n.
-func textBits(n int) Bits {
-	one := logUint(codePoints + 1)
-	return roundUp(one.Mul(one, big.NewInt(int64(n))))
-}
-
-// vocabularyBits bounds log2 of the number of texts of at most w words of n,
-// which is below (n+1)^w.
-func vocabularyBits(n, w int) Bits {
-	one := logUint(uint64(n) + 1)
-	return roundUp(one.Mul(one, big.NewInt(int64(w))))
+// textBits bounds log2 of the number of texts of at most so many words, or code points, of
+// which there are so many: it is below (of+1)^most.
+func textBits(most int, of uint64) Bits {
+	one := logUint(of + 1)
+	return roundUp(one.Mul(one, big.NewInt(int64(most))))
 }

@@ -288,9 +288,6 @@ func (w *BackupWriter) putKeys(keys []StoredKey) error {
 	return w.Put(backupKeys, b)
 }
 
-// Decisions returns the number of the newest decision in the backup so far.
-func (w *BackupWriter) Decisions() uint64 { return w.manifest.Decisions }
-
 // Salvaged reports whether something damaged was left out.
 func (w *BackupWriter) Salvaged() bool { return w.manifest.Lost != "" }
 

@@ -109,11 +109,6 @@ func (k *SealingKeys) noteExpiry(last int64) {
 	k.expired = max(k.expired, last)
 }
 
-// hasExpired reports whether a key is known to have expired. k.mu is held.
-func (k *SealingKeys) hasExpired(of sealingKey) bool {
-	return of.sealed == subjects.SealedRaw && of.day <= k.expired
-}
-
 // errExpiry says that a subject has the day up to which keys have expired, not a key.
 var errExpiry = errors.New("it is no key")
 

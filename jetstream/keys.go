@@ -278,7 +278,7 @@ func lost(d *bcp.Decision, err error) error {
 func (k *SealingKeys) key(ctx context.Context, of sealingKey, toSeal bool) (bcp.SealingKey, error) {
 	k.mu.Lock()
 	key, known := k.known[of]
-	if !toSeal && k.hasExpired(of) {
+	if !toSeal && of.sealed == subjects.SealedRaw && of.day <= k.expired {
 		key, known = bcp.SealingKey{}, true
 	}
 	k.mu.Unlock()

@@ -270,13 +270,14 @@ func (m *Mesh) serve(ctx context.Context, own gateway.Config) error {
 	if m.js, err = natsjs.New(conn); err != nil {
 		return fmt.Errorf("start the mesh: %w", err)
 	}
-	if m.clustered() {
-		if err := m.watchLeaders(conn); err != nil {
-			return err
-		}
-	}
 	create := jetstream.Create
-	if m.clustered() { // the projector makes its own: they may be without leaders for a while
+	if m.clustered() {
+		// Whether a record on its way to the previous leader is stored will never be answered. This
+		// connection waits for the replies; losing it ends them too.
+		if _, err := conn.Subscribe(subjects.JournalLeaders, func(*nats.Msg) { m.interrupt("the journal has a new leader") }); err != nil {
+			return fmt.Errorf("start the mesh: %w", err)
+		}
+		// The projector makes its own streams: they may be without leaders for a while.
 		create = jetstream.CreateJournal
 	}
 	if err := create(ctx, m.js, newTopology(config.Definition)); err != nil {
@@ -401,17 +402,6 @@ func (m *Mesh) project(log hclog.Logger) error {
 	}
 	m.projector = jetstream.NewProjector(js, newTopology(m.config.Definition), &m.projecting, log)
 	m.inBackground(m.projector.Run)
-	return nil
-}
-
-// watchLeaders fails pending requests of the journal when it has a new leader: whether a
-// record on its way to the previous leader is stored will never be answered. It listens
-// on the connection that waits for the replies. Losing that connection fails them too.
-func (m *Mesh) watchLeaders(conn *nats.Conn) error {
-	_, err := conn.Subscribe(subjects.JournalLeaders, func(*nats.Msg) { m.interrupt("the journal has a new leader") })
-	if err != nil {
-		return fmt.Errorf("start the mesh: %w", err)
-	}
 	return nil
 }
 

@@ -157,7 +157,7 @@ func (w *world) admit(a *account, name string, limits jwt.UserPermissionLimits, 
 		w.keys = append(w.keys, key{a, name, bearer})
 	}
 	permissions := limits.Permissions
-	if unset(permissions) {
+	if p := permissions; len(p.Pub.Allow)+len(p.Pub.Deny)+len(p.Sub.Allow)+len(p.Sub.Deny) == 0 && p.Resp == nil {
 		permissions = claims.DefaultPermissions
 	}
 	n := &principal{name: name, account: a, agent: parseIdentity(name)}
@@ -186,10 +186,6 @@ func (w *world) admit(a *account, name string, limits jwt.UserPermissionLimits, 
 func local(limits jwt.UserPermissionLimits) bool {
 	types := limits.AllowedConnectionTypes
 	return len(types) > 0 && !slices.ContainsFunc(types, func(t string) bool { return t != jwt.ConnectionTypeInProcess })
-}
-
-func unset(p jwt.Permissions) bool {
-	return len(p.Pub.Allow)+len(p.Pub.Deny)+len(p.Sub.Allow)+len(p.Sub.Deny) == 0 && p.Resp == nil
 }
 
 // regions is what may be published. An empty list allows all, unless there is

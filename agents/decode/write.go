@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,9 @@ func Write(n *html.Node, number func(href string) int) string {
 	w.node(n)
 	return strings.TrimRight(w.b.String(), "\n ")
 }
+
+// voids are the elements that have nothing in them.
+var voids = []string{"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
 type writer struct {
 	b      strings.Builder
@@ -45,7 +49,7 @@ func (w *writer) node(n *html.Node) {
 	for child := n.FirstChild; child != nil; child = child.NextSibling {
 		w.node(child)
 	}
-	if n.Type == html.ElementNode && !isVoid(n.Data) {
+	if n.Type == html.ElementNode && !slices.Contains(voids, n.Data) {
 		w.close(n)
 	}
 }
@@ -214,14 +218,6 @@ func attribute(attributes []html.Attribute, key string) (value string, ok bool) 
 		}
 	}
 	return "", false
-}
-
-func isVoid(name string) bool {
-	switch name {
-	case "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr":
-		return true
-	}
-	return false
 }
 
 func isBlank(r rune) bool { return strings.ContainsRune(" \t\n\r\f", r) }

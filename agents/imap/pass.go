@@ -5,9 +5,12 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
 )
 
 const (
@@ -107,7 +110,7 @@ func (c *Copier) fetch(s *session, validity int64, batch []message, cut bool) (c
 			came++
 			c.held++
 			c.bytes += size
-			return c.store.finishDraft(validity, m.uid)
+			return writing(durable.MoveUnsynced(c.store.draft(), filepath.Join(c.store.folder, newFolder, fileName(validity, m.uid))))
 		},
 	})
 	if err == nil && s.validity != validity {

@@ -118,10 +118,5 @@ func (w onlyWriter) Write(p []byte) (int, error) {
 	return n, writing(err)
 }
 
-// finishDraft gives the draft its name.
-func (s store) finishDraft(validity, uid int64) error {
-	return writing(durable.MoveUnsynced(s.draft(), filepath.Join(s.folder, newFolder, fileName(validity, uid))))
-}
-
 // sync returns once the names of messages are on disk.
 func (s store) sync() error { return writing(durable.SyncFolder(filepath.Join(s.folder, newFolder))) }

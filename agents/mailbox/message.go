@@ -1,9 +1,6 @@
 package mailbox
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"time"
 )
@@ -105,13 +102,4 @@ func (m *Message) mark(d Defect) {
 	if !m.Has(d) {
 		m.Defects = append(m.Defects, d)
 	}
-}
-
-// messageID hashes the message with line ends folded to \n and without those at
-// its end, which differ between servers.
-func messageID(raw []byte) string {
-	raw = bytes.ReplaceAll(raw, []byte("\r\n"), []byte("\n"))
-	raw = bytes.TrimRight(raw, "\n")
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:8])
 }

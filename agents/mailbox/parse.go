@@ -2,6 +2,8 @@ package mailbox
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"path"
 	"regexp"
 	"strings"
@@ -53,7 +55,9 @@ func Parse(raw []byte) *Message { return parse(raw, int64(len(raw)), standard) }
 // parse decodes a message of a size, of which there are at least the first bytes.
 func parse(raw []byte, size int64, limits limits) (m *Message) {
 	raw = raw[:min(len(raw), limits.message)]
-	id := messageID(raw)
+	// Line ends, and those at the end, differ between servers.
+	sum := sha256.Sum256(bytes.TrimRight(bytes.ReplaceAll(raw, []byte("\r\n"), []byte("\n")), "\n"))
+	id := hex.EncodeToString(sum[:8])
 	// A message on which a library panics must not stop the reading of a mailbox.
 	defer func() {
 		if recover() != nil {

@@ -168,7 +168,7 @@ func JudgeAttestation(e *Examination) Acceptance {
 	if a.Code = e.judgeContracts(&s.Declaration); a.Code != "" {
 		return a
 	}
-	if !e.Requirement.hasEvidence(&s, e.Now) {
+	if r := e.Requirement; r.Proof && !s.Proof.shows() || r.MaxAge > 0 && e.Now.Sub(s.Issued) > r.MaxAge {
 		a.Code = EvidenceMissing
 		return a
 	}
@@ -300,11 +300,6 @@ func (e *Examination) contract(ref ContractRef) *Contract {
 		}
 	}
 	return nil
-}
-
-// hasEvidence reports whether a statement has the evidence that is required.
-func (r *Requirement) hasEvidence(s *Statement, now time.Time) bool {
-	return (!r.Proof || s.Proof.shows()) && (r.MaxAge == 0 || now.Sub(s.Issued) <= r.MaxAge)
 }
 
 // validUntil returns when an acceptance ends: with the statement, the trust in its signer,

@@ -197,7 +197,8 @@ func (s *Step) readKey(name string, optional bool, v *Value, r *flowReader) (ok 
 	case "source", "on", "over":
 		s.Source, ok = readRef(v)
 	case "grant":
-		s.Grant, ok = readGrant(v)
+		s.Grant, ok = v.capabilities(Capability.Valid)
+		ok = ok && len(s.Grant) <= MaxTools
 	case "inputs":
 		s.Inputs, ok = readInputs(v)
 	case "questions":
@@ -280,11 +281,6 @@ func readRef(v *Value) (Ref, bool) {
 		}
 	}
 	return r, true
-}
-
-func readGrant(v *Value) ([]Capability, bool) {
-	grant, ok := v.capabilities(Capability.Valid)
-	return grant, ok && len(grant) <= MaxTools
 }
 
 // capabilities returns the elements of a list, if each of them is one that may be there.

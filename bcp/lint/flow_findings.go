@@ -75,11 +75,6 @@ const mcpTools = "MCP tools"
 
 const networkNone = "none"
 
-// mcpTool reports whether a tool belongs to an MCP server: mcp__SERVER__TOOL.
-func mcpTool(tool string) bool {
-	return strings.HasPrefix(strings.ToLower(tool), "mcp__") && bcp.ProtocolTool(tool) == ""
-}
-
 // toolsFor returns the tools of an agent that are good for a use, in the order
 // of the table and spelled as there.
 func toolsFor(a *bcp.Agent, wanted use) []string {
@@ -91,7 +86,7 @@ func toolsFor(a *bcp.Agent, wanted use) []string {
 		if slices.ContainsFunc(a.Tools, func(tool string) bool {
 			tool, _, _ = strings.Cut(tool, "(")
 			tool = strings.TrimSpace(tool)
-			return strings.EqualFold(tool, known.name) || known.name == mcpTools && mcpTool(tool)
+			return strings.EqualFold(tool, known.name) || known.name == mcpTools && strings.HasPrefix(strings.ToLower(tool), "mcp__") && bcp.ProtocolTool(tool) == ""
 		}) {
 			found = append(found, known.name)
 		}

@@ -72,7 +72,7 @@ func (s *State) costs(d *bcp.Decision) costs {
 		}
 		return costsNothing
 	case d.Kind == bcp.KindTaint:
-		if s.taintChanges(d) {
+		if a := s.allAgents[d.Target]; a != nil && (bcp.MaxTaint(a.reported, d.Taint) != a.reported || !slices.Contains(a.sources, d.Event)) {
 			return costsElsewhere
 		}
 		return costsReport
@@ -101,12 +101,6 @@ func (s *State) refusalChanges(d *bcp.Decision) bool {
 		return session.begun && session.id == d.Session && (ch.session != d.Session || !ch.failed)
 	}
 	return false
-}
-
-// taintChanges reports whether a report raises an agent's taint, or names a new source.
-func (s *State) taintChanges(d *bcp.Decision) bool {
-	a := s.allAgents[d.Target]
-	return a != nil && (bcp.MaxTaint(a.reported, d.Taint) != a.reported || !slices.Contains(a.sources, d.Event))
 }
 
 // journalShare is how much of the journal is whose, in bytes: since it was truncated last.

@@ -3,6 +3,7 @@ package state
 import (
 	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -18,7 +19,7 @@ func (s *State) Under(next *State) (*State, error) {
 	for name, a := range s.allAgents {
 		next.addAgent(name).remember(a)
 	}
-	same := next.sameTexts(s)
+	same := (s.constraints == nil) == (next.constraints == nil) && maps.EqualFunc(s.mesh.Vocabularies, next.mesh.Vocabularies, slices.Equal[[]string])
 	kept := make(map[bcp.ChannelKey]bool) // whose queries cost what they did
 	for key, from := range s.allChannels {
 		ch := next.addChannel(key)
@@ -41,12 +42,6 @@ func (s *State) Under(next *State) (*State, error) {
 		next.wakeForVoid(id, q)
 	}
 	return next, nil
-}
-
-// sameTexts reports whether a spec of an equal channel compiles to the same.
-func (s *State) sameTexts(other *State) bool {
-	return (s.constraints == nil) == (other.constraints == nil) &&
-		maps.EqualFunc(s.mesh.Vocabularies, other.mesh.Vocabularies, func(a, b []string) bool { return reflect.DeepEqual(a, b) })
 }
 
 // remember takes over all that is not of the definitions.

@@ -11,9 +11,6 @@ type Time struct {
 	Minute int // 0 to 59
 }
 
-// String is the delivered form, 15:04.
-func (t Time) String() string { return string(t.Append(nil)) }
-
 // Append appends the delivered form to dst.
 func (t Time) Append(dst []byte) []byte { return fmt.Appendf(dst, "%02d:%02d", t.Hour, t.Minute) }
 

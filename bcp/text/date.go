@@ -16,9 +16,6 @@ type Date struct {
 	HasYear bool
 }
 
-// String is the delivered form: 2026-03-15, or --03-15 without a year.
-func (d Date) String() string { return string(d.Append(nil)) }
-
 // Append appends the delivered form to dst.
 func (d Date) Append(dst []byte) []byte {
 	if d.HasYear {

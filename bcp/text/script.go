@@ -7,17 +7,12 @@ func (s *scanner) spell(script uint8) error {
 	case s.script == 0:
 		s.script = script
 		s.foreign = s.foreign || script != scriptLatin
-	case !areMixable(s.script, script):
+	case !(s.script == scriptHan && besideHan(script) || script == scriptHan && besideHan(s.script)):
 		return ErrMixedScript
 	case s.script == scriptHan:
 		s.script = script
 	}
 	return nil
-}
-
-// areMixable says whether two scripts are written in one word: Han with Hiragana, Katakana, Bopomofo or Hangul.
-func areMixable(a, b uint8) bool {
-	return a == scriptHan && besideHan(b) || b == scriptHan && besideHan(a)
 }
 
 func besideHan(script uint8) bool {

@@ -97,14 +97,6 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 	}
 }
 
-// otherCommands are about the program, or not for people.
-func otherCommands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{
-		attach.CellCommand(p, attach.RunCell),
-		cli.CompletionCommand(p),
-	}
-}
-
 func rootCommand(p *cli.Program) *cobra.Command {
 	files, none, agents := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault), cobra.NoFileCompletions, meshdir.CompleteAgents(false)
 	p.Complete = map[string]cobra.CompletionFunc{
@@ -115,7 +107,8 @@ func rootCommand(p *cli.Program) *cobra.Command {
 		"ADDRESS":     cobra.FixedCompletions([]string{"localhost:4280"}, cobra.ShellCompDirectiveNoFileComp),
 	}
 	p.Explain = meshdir.Failure
-	root := cli.Root(p, help, func(cmd *cobra.Command) error { return welcome(p, cmd) }, commandGroups(p), otherCommands(p)...)
+	root := cli.Root(p, help, func(cmd *cobra.Command) error { return welcome(p, cmd) }, commandGroups(p),
+		attach.CellCommand(p, attach.RunCell), cli.CompletionCommand(p))
 	cli.Complete(root, "as", meshdir.CompleteAgents(true))
 	return root
 }

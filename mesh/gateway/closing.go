@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
 // Closing is what a gateway refuses. Such messages get unavailable and leave no
@@ -46,10 +45,4 @@ func (g *Gateway) ClosedBy() bcp.AlertKind {
 		return bcp.AlertWitnessMissing
 	}
 	return ""
-}
-
-// waitsForOperator reports whether something due belongs to a channel that is closed
-// because of a rollback of the journal.
-func (g *Gateway) waitsForOperator(due state.Due) bool {
-	return g.setBack() && g.config.Marks.closed(g.state.ChannelDue(due))
 }

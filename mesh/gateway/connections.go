@@ -195,7 +195,9 @@ func (g *Gateway) noteUnheard(s subjects.Subject) {
 		switch {
 		case sent.parked || sent.to != who || sent.count != s.Attempt+1:
 		case delivery == nil:
-			g.sendUnheard(sent)
+			// An agent that takes a while to subscribe gets it within another such while.
+			sent.unheard++
+			g.runAt(g.clock().Add(firstBackoff<<min(sent.unheard, 20)), sent.again)
 		case c != nil:
 			c.unheard++
 			g.deliverInOrder(who, c, min(firstBackoff<<min(c.unheard, 20), maxBackoff))

@@ -90,14 +90,6 @@ func (g *Gateway) sendDelivery(key bcp.ChannelKey, out *state.Outgoing) {
 	})
 }
 
-// sendUnheard repeats, with a backoff, a notice without a listener: an agent that
-// takes a while to subscribe gets it within another such while. It changes nothing if
-// the regular repeat comes earlier.
-func (g *Gateway) sendUnheard(s *sending) {
-	s.unheard++
-	g.runAt(g.clock().Add(firstBackoff<<min(s.unheard, 20)), s.again)
-}
-
 // park takes unacknowledged deliveries out of the window, for a new connection.
 func (g *Gateway) park(key bcp.ChannelKey) {
 	outbox := g.state.Outbox(key)

@@ -241,12 +241,13 @@ func (g *Gateway) channelOf(m *message) bcp.ChannelKey {
 	return channel
 }
 
-// passOver reports whether a due decision must wait because it caused a panic.
+// passOver reports whether a due decision must wait: it caused a panic, or its
+// channel is closed since the journal was set back.
 func (g *Gateway) passOver(due state.Due) bool {
 	if a, waits := g.dueAside[due]; waits && g.clock().Before(a.until) {
 		return true
 	}
-	if g.waitsForOperator(due) {
+	if g.setBack() && g.config.Marks.closed(g.state.ChannelDue(due)) { // until the operator opens the channel
 		return true
 	}
 	g.working = work{due: &due}

@@ -99,15 +99,6 @@ func (g *Gateway) decideStop(o *outcome) bcp.Decision {
 	return g.recordRun(m, o, state.DecideStop(m, kernel.RunID(c.Run), kernel.Cancelled), bcp.Operator)
 }
 
-// stopReceipt says how a stopped run ended, also if it had already ended: the request
-// may come again.
-func (g *Gateway) stopReceipt(r *bcp.RunChange) bcp.RunReceipt {
-	if receipt, known := g.runState().Receipt(kernel.RunID(r.Run), nil); known {
-		return receipt
-	}
-	return bcp.RunReceipt{Type: bcp.TypeRun, RunID: r.Run, Code: r.Code}
-}
-
 // changes are those of runs, whoever causes them.
 type changes struct{}
 
@@ -134,7 +125,12 @@ func (changes) release(g *Gateway, o *outcome) {
 	}
 	switch o.message.kind.request.(type) {
 	case controls:
-		g.answer(o.message, g.stopReceipt(o.decision.Run))
+		r := o.decision.Run // also of one that had ended: the request may come again
+		receipt, known := g.runState().Receipt(kernel.RunID(r.Run), nil)
+		if !known {
+			receipt = bcp.RunReceipt{Type: bcp.TypeRun, RunID: r.Run, Code: r.Code}
+		}
+		g.answer(o.message, receipt)
 	case approvals:
 		g.answer(o.message, g.decided(o))
 	case runRequests:

@@ -59,7 +59,7 @@ const apart = "apart"
 func declare(cmd *cobra.Command, of reflect.Value, how string) {
 	for i := range of.NumField() {
 		field, at := of.Type().Field(i), of.Field(i)
-		name, how := cmp.Or(field.Tag.Get("flag"), hyphenated(field.Name)), cmp.Or(field.Tag.Get("how"), how)
+		name, how := cmp.Or(field.Tag.Get("flag"), strings.ToLower(wordBorder.ReplaceAllString(field.Name, "$1-$2"))), cmp.Or(field.Tag.Get("how"), how)
 		switch {
 		case name == "-" || !field.IsExported() && !field.Anonymous:
 			continue
@@ -137,8 +137,3 @@ func prepare(value pflag.Value, tag reflect.StructTag) {
 }
 
 var wordBorder = regexp.MustCompile(`([a-z0-9])([A-Z])`)
-
-// hyphenated is the name of a flag whose field has this name.
-func hyphenated(name string) string {
-	return strings.ToLower(wordBorder.ReplaceAllString(name, "$1-$2"))
-}

@@ -45,7 +45,13 @@ func (o *Session) Run(ctx context.Context, p *cli.Program, args []string) error 
 				return cli.Usagef("session: --%s is for open and close", flag)
 			}
 		}
-		return client.AsOperator(ctx, o.Where, o.Wait.Value, func(ctx context.Context, c *client.Client) error { return listSessions(ctx, p, c) })
+		return client.AsOperator(ctx, o.Where, o.Wait.Value, func(ctx context.Context, c *client.Client) error {
+			sessions, err := c.Operator().Sessions(ctx)
+			if err != nil {
+				return err
+			}
+			return p.Out.Show(map[string]any{"sessions": sessions}, func() { showSessions(p.Out, sessions) })
+		})
 	}
 	if o.Renew && args[0] != bcp.VerbOpen {
 		return cli.Usagef("session close: --renew is for open")
@@ -66,14 +72,6 @@ func (o *Session) Run(ctx context.Context, p *cli.Program, args []string) error 
 		}
 		return p.Out.Show(map[string]string{"controller": string(c.Name), "session": args[0]}, func() { p.Out.Printf("session of %s: %s\n", c.Name, args[0]) })
 	})
-}
-
-func listSessions(ctx context.Context, p *cli.Program, o *client.Client) error {
-	sessions, err := o.Operator().Sessions(ctx)
-	if err != nil {
-		return err
-	}
-	return p.Out.Show(map[string]any{"sessions": sessions}, func() { showSessions(p.Out, sessions) })
 }
 
 func showSessions(o *cli.Output, sessions []bcp.SessionView) {

@@ -101,10 +101,12 @@ func (o *Revoke) Run(ctx context.Context, p *cli.Program, args []string) error {
 	if err != nil {
 		return err
 	}
-	remain, err := stillValid(store, agent)
+	remain, err := store.Users()
 	if err != nil {
 		return err
 	}
+	now := time.Now()
+	remain = slices.DeleteFunc(remain, func(u accounts.User) bool { return u.Agent != agent || u.Own || !u.Valid(now) })
 	return showRevoked(p, folder, revoked, remain, running)
 }
 
@@ -170,11 +172,4 @@ func described(users []accounts.User) []string {
 		names = append(names, name)
 	}
 	return names
-}
-
-// stillValid returns the agent's users that servers let in, but for those of commands.
-func stillValid(store *accounts.Store, agent bcp.AgentName) ([]accounts.User, error) {
-	users, err := store.Users()
-	now := time.Now()
-	return slices.DeleteFunc(users, func(u accounts.User) bool { return u.Agent != agent || u.Own || !u.Valid(now) }), err
 }
