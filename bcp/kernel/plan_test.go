@@ -327,3 +327,18 @@ func TestPlanOfDoublingMerges(t *testing.T) {
 	list[len(list)-1] = `{"kind":"subkernel","id":"d","source":{"ref":"m200"},"instruction":"i","grant":[]}`
 	expect(t, faultOf(k, steps(list...), frame(k, "all")), "", "as content")
 }
+
+// A sub-run may be granted as many capabilities as there may be tools.
+// covers KER-34
+func TestGrantOfASubRunIsBounded(t *testing.T) {
+	t.Parallel()
+	k := mustKernel(t, nil)
+	for n, want := range map[int]kernel.Code{kernel.MaxTools: "", kernel.MaxTools + 1: kernel.Malformed} {
+		var names []string
+		for i := range n {
+			names = append(names, fmt.Sprintf(`"c%d"`, i))
+		}
+		plan := steps(constX, `{"kind":"subkernel","id":"d","source":{"ref":"c"},"instruction":"i","grant":[`+strings.Join(names, ",")+`]}`)
+		expect(t, faultOf(k, plan, frame(k, "all")), want, "%d", n)
+	}
+}
