@@ -271,7 +271,7 @@ func TestEndsAreTold(t *testing.T) {
 	l.store(d)
 	told(0)
 	failIf(t, !l.state.HasForgotten("kim", last.Time) || l.state.HasForgotten("kim", d.Time+1) || l.state.HasForgotten("nobody", 0),
-		"it has begun anew, and has not forgotten")
+		"it began anew, and has not forgotten")
 	again := kernel.Change{Kind: bcp.KindRun, Run: last.Run, Code: kernel.Repeated, Start: &kernel.Start{Kernel: "desk", Requester: kim}, End: last.End}
 	for n := range bcp.Bits(2) {
 		again.Time = l.g.moment().Now.UnixNano()

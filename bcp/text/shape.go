@@ -44,7 +44,7 @@ var (
 	spacedHosts = regexp.MustCompile(` \. [a-z0-9]+`)
 )
 
-// hasOne reports whether one of the places of a form fits. It allocates nothing where there is none.
+// hasOne reports whether a match of a form fits. It does not allocate where nothing matches.
 func hasOne(form *regexp.Regexp, text []byte, fits func([]byte) bool) bool {
 	for place := form.FindIndex(text); place != nil; place = form.FindIndex(text) {
 		if fits(text[place[0]:place[1]]) {

@@ -284,7 +284,7 @@ func TestRunIsRecordedAndCalled(t *testing.T) {
 	failIf(t, kinds[bcp.KindRun] != 2 || kinds[bcp.KindOutcome] != 1, "the journal has %v", kinds)
 }
 
-// A requester that has begun anew may ask how an earlier run ended, and then it was told so:
+// A requester that began a new session may ask how an earlier run ended, and then it was told so:
 // that is recorded, and is in the label of its next task. Asked in the same session it is
 // neither.
 //

@@ -44,7 +44,7 @@ func TestCrowdedRepliesAreRefused(t *testing.T) {
 	}
 }
 
-// A text is not looked for in lists of lists without end, each of which is read anew.
+// The search for texts in nested lists is bounded, since it decodes each level again.
 func TestTextsStandNotDeep(t *testing.T) {
 	body := crowd(1<<20, `{"choices":[{"message":{"content":`+strings.Repeat("[", 9000)+`"`, `x`, `"`+strings.Repeat("]", 9000)+`}}]}`)
 	n := allocated(func() { _, _, _ = replied(t, "openai", "application/json", body) })

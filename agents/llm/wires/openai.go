@@ -273,7 +273,7 @@ func written(raw jsontext.Value) string {
 // contentTexts returns a text, or those of the parts of a list.
 func contentTexts(raw jsontext.Value) []string { return textsWithin(raw, maxNested) }
 
-// maxNested is how deep in lists and parts a text may stand: each level is read anew.
+// maxNested bounds how deeply lists and parts may nest around a text: each level is decoded again.
 const maxNested = 8
 
 func textsWithin(raw jsontext.Value, levels int) (texts []string) {
