@@ -20,7 +20,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -30,10 +29,10 @@ func TestMain(m *testing.M) {
 		beAloud(os.Args[2])
 		return
 	}
-	effort.LeaveOut(
+	bcptest.LeaveOut(
 		"TestCredentialsAreSwappedUnderTraffic",
 	)
-	effort.Parallel(8)
+	bcptest.Parallel(8)
 	goleak.VerifyTestMain(m)
 }
 

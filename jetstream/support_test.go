@@ -18,15 +18,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 func TestMain(m *testing.M) {
-	effort.LeaveOut(
+	bcptest.LeaveOut(
 		"TestReadingWhileANodeStandsStill", "TestProjectorIsLateAtMost", "TestLeaseHasOneHolder",
 	)
-	effort.Parallel(8)
+	bcptest.Parallel(8)
 	goleak.VerifyTestMain(m)
 }
 

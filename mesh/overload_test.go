@@ -16,9 +16,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -174,7 +174,7 @@ func TestOverloadMovesNobodyElse(t *testing.T) {
 		return took[len(took)/2]
 	}
 	quietly := func() (p50 time.Duration) {
-		lasts := time.Duration(effort.Rounds(300, 100)) * time.Millisecond
+		lasts := time.Duration(bcptest.Rounds(300, 100)) * time.Millisecond
 		pushes(lasts) // beside what the last one has left
 		return pushes(lasts)
 	}
@@ -220,7 +220,7 @@ func TestOverloadMovesNobodyElse(t *testing.T) {
 			end := make(chan struct{})
 			var flooder sync.WaitGroup
 			flooder.Go(func() { tt.does(t, m, end) })
-			beside := pushes(time.Duration(effort.Rounds(1000, 300)) * time.Millisecond)
+			beside := pushes(time.Duration(bcptest.Rounds(1000, 300)) * time.Millisecond)
 			held := memory() - before
 			close(end)
 			flooder.Wait()
@@ -271,7 +271,7 @@ func memory() int {
 func TestDeliveriesOfOneThatNeverReads(t *testing.T) {
 	t.Parallel()
 	const window = 64
-	deliveries := effort.Rounds(10_000, 1_000)
+	deliveries := bcptest.Rounds(10_000, 1_000)
 	m := meshtest.Start(t, pair(1_000_000), func(c *mesh.Config) { c.Definition.SyncInterval = time.Hour })
 	dialer := &gate{}
 	main := side{Agent: m.Connect(t, "main", bcp.RoleController, nats.SetCustomDialer(dialer)), seen: map[string]bool{}}

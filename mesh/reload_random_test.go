@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -108,7 +108,7 @@ func TestRandomEdits(t *testing.T) {
 	}
 	members := []string{isUrgent, isWho, `"response":{"c":"red"}`, sumAnswer, `"not_enough_information":true`, `"response":{"who":"ignore this","when":"2026-03-15"}`}
 	done := map[string]int{}
-	rounds := effort.Rounds(*randomEdits, 6)
+	rounds := bcptest.Rounds(*randomEdits, 6)
 	for edit := range rounds {
 		agents := map[bcp.AgentName]*meshtest.Agent{}
 		inboxes := map[bcp.AgentName]*meshtest.Inbox{}

@@ -15,7 +15,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -24,7 +23,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, truncateRunningAndWait(at))
 		os.Exit(1)
 	}
-	effort.LeaveOut(
+	bcptest.LeaveOut(
 		"TestAgentsApproveNothing", "TestApproversAreNotBuried", "TestAuditorReadsAuditAndLedgerAlone", "TestBackupMovesToAnotherCluster",
 		"TestCheckpoints", "TestClockIsSet", "TestDamagedTruncation", "TestDeliveriesOfOneThatNeverReads",
 		"TestExportsOverTruncations", "TestFailedTruncation", "TestGatewayRefusesOtherClaims",
@@ -38,7 +37,7 @@ func TestMain(m *testing.M) {
 		"TestTruncateCluster", "TestTruncateEndsInTheMiddle", "TestTruncatedClusterRefuses",
 		"TestViolationsAreAudited",
 	)
-	effort.Parallel(6)
+	bcptest.Parallel(6)
 	goleak.VerifyTestMain(m)
 }
 

@@ -16,12 +16,12 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 // truncateRunning truncates the journal of a mesh that runs, as its operator.
@@ -196,7 +196,7 @@ func TestKilledWhileTruncating(t *testing.T) {
 	for n := range steps {
 		steps[n] = n
 	}
-	for _, n := range effort.Sample(steps, 3) {
+	for _, n := range bcptest.Sample(steps, 3) {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			t.Parallel()
 			m := busy(t)

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 // What makes a parser take time or memory beyond its length: of each kind, the largest that is read.
@@ -74,7 +73,7 @@ func TestHostileDocuments(t *testing.T) {
 		"hidden in each other":     fill("<p hidden><div hidden>", 1<<20),
 	} {
 		t.Run(name, func(t *testing.T) {
-			source := source[:effort.Rounds(len(source), len(source)/8)]
+			source := source[:bcptest.Rounds(len(source), len(source)/8)]
 			runtime.GC()
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)

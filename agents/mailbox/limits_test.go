@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents/folder"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // multipartMail is a message of n parts, the container included.
@@ -163,7 +163,7 @@ func TestCostlyStructures(t *testing.T) {
 	}
 	for name, data := range cases {
 		t.Run(name, func(t *testing.T) {
-			data := data[:effort.Rounds(len(data), len(data)/8)]
+			data := data[:bcptest.Rounds(len(data), len(data)/8)]
 			start := time.Now()
 			m := Parse([]byte(data))
 			took := time.Since(start)

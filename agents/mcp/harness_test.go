@@ -22,14 +22,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 func TestMain(m *testing.M) {
-	effort.LeaveOut(
+	bcptest.LeaveOut(
 		"TestHostileReaderHost", "TestWrongCalls",
 	)
-	effort.Parallel(8)
+	bcptest.Parallel(8)
 	goleak.VerifyTestMain(m)
 }
 

@@ -23,11 +23,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 func TestMain(m *testing.M) {
-	effort.Parallel(8)
+	bcptest.Parallel(8)
 	goleak.VerifyTestMain(m)
 }
 

@@ -1,5 +1,5 @@
-// Package bcptest is what tests share: what ends them, and hostile texts, with what checks that what is shown of one acts on
-// nothing and can be read back.
+// Package bcptest is what tests share: what ends them, how thorough they are ([Rounds]), and hostile texts, with what checks
+// that what is shown of one acts on nothing and can be read back. It is only for tests; no program imports it.
 package bcptest
 
 import (

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // The forms of the tests: that of -short, that of CI, and the long one.
@@ -24,7 +24,7 @@ func asked() int {
 	switch {
 	case *edges >= longEdges:
 		return long
-	case effort.Fast():
+	case bcptest.Fast():
 		return fast
 	}
 	return full
@@ -80,7 +80,7 @@ func TestEverybodyKeepsTheirPromises(t *testing.T) {
 	t.Parallel()
 	most := *edges
 	if most == 0 {
-		most = effort.Rounds(100_000, 10_000)
+		most = bcptest.Rounds(100_000, 10_000)
 	}
 	ways := moments(&everybody)
 	looked, worlds, least := 0, 0, most

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // all returns every outcome, oldest first.
@@ -40,7 +40,7 @@ func TestFirstOutcomes(t *testing.T) {
 	var order []clientKey
 	now := int64(0)
 	most := 0
-	for i := range effort.Rounds(60_000, 20_000) {
+	for i := range bcptest.Rounds(60_000, 20_000) {
 		// Some of it comes in bursts, some after hours: chunks and parts of the index
 		// are made and go.
 		if now += random.Int64N(1_000_000); random.IntN(5_000) == 0 {

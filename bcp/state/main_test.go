@@ -4,10 +4,10 @@ import (
 	"os"
 	"testing"
 
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 func TestMain(m *testing.M) {
-	effort.LeaveOut("FuzzApply", "FuzzRestore", "TestSlotHidesOrderAndTime", "TestSpendingAlerts")
+	bcptest.LeaveOut("FuzzApply", "FuzzRestore", "TestSlotHidesOrderAndTime", "TestSpendingAlerts")
 	os.Exit(m.Run())
 }

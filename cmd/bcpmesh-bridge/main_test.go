@@ -15,9 +15,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -30,8 +30,8 @@ type tests struct{ *testing.M }
 
 // Run runs the tests, where the process is not the program. They start bcpmesh, which starts this program.
 func (t tests) Run() int {
-	effort.LeaveOut("TestRelayIsKilled")
-	effort.Parallel(6)
+	bcptest.LeaveOut("TestRelayIsKilled")
+	bcptest.Parallel(6)
 	product, err := os.MkdirTemp("", "bcpmesh-product-")
 	if err == nil {
 		defer func() { _ = os.RemoveAll(product) }() // ours

@@ -9,8 +9,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -23,8 +23,8 @@ type tests struct{ *testing.M }
 
 // Run runs the tests, where the process is not the program.
 func (t tests) Run() int {
-	effort.LeaveOut("TestScripts")
-	effort.Parallel(6)
+	bcptest.LeaveOut("TestScripts")
+	bcptest.Parallel(6)
 	return t.M.Run()
 }
 
@@ -49,7 +49,7 @@ func TestScripts(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}
-	if !effort.Long() {
+	if !bcptest.Long() {
 		files = slices.DeleteFunc(files, func(file string) bool { return filepath.Base(file) == "bench.txtar" })
 	}
 	clitest.Play(t, testscript.Params{

@@ -187,8 +187,6 @@ var rules = []rule{
 	{folder: "mesh/trace", internal: []string{"agents/fetch", "bcp", "bcp/guard"}, external: []string{"github.com/go-logr/logr", logging, openTelemetry}},
 	// Pages for people: a client of the mesh like any other.
 	{folder: "mesh/web", internal: []string{"accounts", "agents", "bcp", "bcp/inert", "bcp/lint", "bcp/status", "bcp/tell"}, external: []string{jsonText, logging}},
-	// Says how much tests do.
-	{folder: "mesh/meshtest/effort", testSupport: true},
 	{
 		folder: "mesh/meshtest", testSupport: true,
 		internal: append([]string{"accounts", "agents", "bcp/bcptest", "jetstream", "jetstream/verify", "mesh", "mesh/server"}, corePackages...),

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 var (
@@ -108,7 +108,7 @@ func TestNamedFaults(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			patience := clustertest.Patience
 			if f.strace {
-				if !effort.Long() {
+				if !bcptest.Long() {
 					return // it needs strace, and minutes beside other work
 				}
 				patience *= 5

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
@@ -240,7 +240,7 @@ func TestCommandsOfDocumentsWork(t *testing.T) {
 		"README.md": 12, "docs/agents.md": 20, "docs/approvers.md": 15, "docs/audit.md": 31, "docs/conformance.md": 1,
 		"docs/bridges.md": 10, "docs/operators.md": 26, "docs/permissions.md": 6, "docs/production.md": 42,
 	} {
-		if !effort.Long() && document != "README.md" && document != "docs/agents.md" {
+		if !bcptest.Long() && document != "README.md" && document != "docs/agents.md" {
 			continue
 		}
 		t.Run(document, func(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -34,13 +33,13 @@ type tests struct{ *testing.M }
 
 // Run runs them.
 func (t tests) Run() int {
-	effort.LeaveOut(
+	bcptest.LeaveOut(
 		"TestAccountsPush", "TestAnotherHistoryOnACluster", "TestAuditOfACluster", "TestBackupOfACluster", "TestCommandsOfDocumentsWork",
 		"TestCommandsOfPeopleOnACluster", "TestCrash",
 		"TestJournalsOfAClusterAreTheOperators", "TestKernelCrash", "TestKernelDocumentRuns", "TestKilledBetweenTurns", "TestMCPOverHTTP", "TestOwnCertificate",
 		"TestRecordedActsAreAskedForOnce", "TestReplayOfErasedMessages", "TestTwoMeshesOnACluster", "TestUsageSurvivesKills",
 	)
-	effort.Parallel(6)
+	bcptest.Parallel(6)
 	return t.M.Run()
 }
 
@@ -68,7 +67,7 @@ func scripts(t *testing.T) []string {
 		switch {
 		case at < 0:
 			t.Fatalf("there is no script %s", name)
-		case effort.Fast() && slices.Contains(slowScripts, name), !effort.Long() && slices.Contains(nightlyScripts, name), testing.Short():
+		case bcptest.Fast() && slices.Contains(slowScripts, name), !bcptest.Long() && slices.Contains(nightlyScripts, name), testing.Short():
 			files = slices.Delete(files, at, at+1)
 		}
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"golang.org/x/mod/sumdb/note"
 
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // readers are commands that read a FILE which a stranger may have sent, with variables of the environment before them. One
@@ -168,7 +168,7 @@ func TestOutputsAreHarmless(t *testing.T) {
 		}
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
-			for _, name := range effort.Sample(slices.Sorted(maps.Keys(files)), 3) {
+			for _, name := range bcptest.Sample(slices.Sorted(maps.Keys(files)), 3) {
 				given := slices.Clone(words)
 				for i, word := range given {
 					given[i] = strings.ReplaceAll(word, "FILE", name)
@@ -179,7 +179,7 @@ func TestOutputsAreHarmless(t *testing.T) {
 	}
 	help, err := filepath.Glob("testdata/help/*.txt")
 	stopIf(t, err != nil || len(help) < 50, "%v %v", help, err)
-	for _, name := range effort.Sample(help, 3) {
+	for _, name := range bcptest.Sample(help, 3) {
 		words := strings.Split(strings.TrimSuffix(filepath.Base(name), ".txt"), "-")[1:]
 		t.Run("argument of "+strings.Join(words, " "), func(t *testing.T) {
 			t.Parallel()

@@ -25,8 +25,8 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 // killable is a mesh in a process of its own, with its agents.
@@ -151,7 +151,7 @@ func (k *killable) usage() *usage {
 func TestUsageSurvivesKills(t *testing.T) {
 	t.Parallel()
 	rounds := 4
-	if effort.Long() {
+	if bcptest.Long() {
 		rounds = 20
 	}
 	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any will do
@@ -239,7 +239,7 @@ func TestKilledBetweenTurns(t *testing.T) {
 		"egress_bytes: 1GiB\negress_host_bytes: 1GiB\n") // a page whose keeper was killed counts as reserved, 3 MiB
 	ask()
 	rounds := 4
-	if effort.Long() {
+	if bcptest.Long() {
 		rounds = 20
 	}
 	for round := range rounds {

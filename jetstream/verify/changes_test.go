@@ -13,9 +13,9 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 var (
@@ -45,7 +45,7 @@ type changer struct {
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	key := newKey(t)
-	n, decisions := effort.Rounds(*changes, 10), chainOf(t, effort.Rounds(*records, 1_000))
+	n, decisions := bcptest.Rounds(*changes, 10), chainOf(t, bcptest.Rounds(*records, 1_000))
 	good := export(t, decisions, jetstream.ExportOptions{Key: key})
 	kinds := []struct {
 		name string

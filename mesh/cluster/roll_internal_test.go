@@ -16,11 +16,10 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 func TestMain(m *testing.M) {
-	effort.LeaveOut("TestRestartedServerIsNotAwaited")
+	bcptest.LeaveOut("TestRestartedServerIsNotAwaited")
 	os.Exit(m.Run())
 }
 

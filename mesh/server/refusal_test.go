@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server/gsl"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -87,7 +87,7 @@ func universe(scopes []subjects.Scope) []string {
 
 // fewer is, in the fast form, each tenth subject, and what somebody is granted.
 func fewer(all []string, scopes []subjects.Scope) []string {
-	some := effort.Sample(all, 10)
+	some := bcptest.Sample(all, 10)
 	if len(some) == len(all) {
 		return all
 	}

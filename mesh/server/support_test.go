@@ -18,16 +18,15 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 func TestMain(m *testing.M) {
-	effort.LeaveOut(
+	bcptest.LeaveOut(
 		"TestBoundsHoldOnEachWay", "TestForgedUsersAreRefused", "TestTLSIsRequiredOfClients",
 	)
-	effort.Parallel(8)
+	bcptest.Parallel(8)
 	goleak.VerifyTestMain(m)
 }
 

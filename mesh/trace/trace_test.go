@@ -17,12 +17,12 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 func TestMain(m *testing.M) {
-	effort.LeaveOut("TestAnswersOfCollectors")
+	bcptest.LeaveOut("TestAnswersOfCollectors")
 	goleak.VerifyTestMain(m)
 }
 

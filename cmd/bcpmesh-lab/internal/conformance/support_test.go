@@ -16,15 +16,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/conformance"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 func TestMain(m *testing.M) {
-	effort.LeaveOut(
+	bcptest.LeaveOut(
 		"TestPlantedControllers", "TestPlantedReaders", "TestNobody",
 	)
-	effort.Parallel(8)
+	bcptest.Parallel(8)
 	goleak.VerifyTestMain(m)
 }
 

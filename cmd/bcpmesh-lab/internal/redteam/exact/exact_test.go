@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam/exact"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 var moreSlots = flag.Int("exact-slots", 0, "how many release slots are played beyond those of each configuration")
@@ -19,7 +19,7 @@ var moreSlots = flag.Int("exact-slots", 0, "how many release slots are played be
 // covers P4.1, P4.2, P5, P9.6, A-TIME, A-NEI, A-SUBSEL, A-FREE, A-EXHAUST, A-RACE
 func TestEverythingThatAControllerHearsIsCharged(t *testing.T) {
 	t.Parallel()
-	for _, c := range effort.Sample(exact.Configurations(), 4) {
+	for _, c := range bcptest.Sample(exact.Configurations(), 4) {
 		t.Run(c.ID, func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam/leakage"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
 // On a running mesh no encoder moves more than it is charged with release slots, and a
@@ -46,7 +46,7 @@ func TestUncountedChannels(t *testing.T) {
 	if len(tests) != 8 {
 		t.Errorf("%d channels", len(tests))
 	}
-	report := leakage.Run(t.Context(), leakage.Config{State: t.TempDir(), Tests: effort.Sample(tests, 4), Seed: 1, Trials: 32})
+	report := leakage.Run(t.Context(), leakage.Config{State: t.TempDir(), Tests: bcptest.Sample(tests, 4), Seed: 1, Trials: 32})
 	for _, r := range report.Results {
 		t.Logf("%s took %d ms: %+v", r.ID, r.TookMS, r.Rate)
 		if r.Verdict != redteam.Held || r.Rate == nil || r.Rate.Trials < 16 || r.Rate.P <= 0 || r.Rate.P > 1 || r.Rate.Seen <= 0 {
@@ -57,7 +57,7 @@ func TestUncountedChannels(t *testing.T) {
 		}
 	}
 	text := report.Markdown()
-	if !strings.Contains(text, "### Uncounted") || !effort.Fast() && !strings.Contains(text, "| a person acts |") {
+	if !strings.Contains(text, "### Uncounted") || !bcptest.Fast() && !strings.Contains(text, "| a person acts |") {
 		t.Error(text)
 	}
 	for table := range strings.SplitSeq(text, "\n\n") {

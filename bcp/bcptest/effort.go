@@ -1,15 +1,4 @@
-// Package effort says how thorough tests are: normal, fast or long.
-//
-// The fast form of a test asserts the same with fewer rounds. `go test -short`
-// and the race detector use it; under the latter everything takes many times as
-// long, and one round shows the races of a hundred. -short also leaves out
-// tests whose one round is long; each package lists its own in TestMain. `go
-// test` without -short runs everything except long forms, and no step of
-// .ci/run has -short. Long forms need -long, in packages that have them;
-// .ci/nightly uses it.
-//
-// It is only for tests; no program imports it.
-package effort
+package bcptest
 
 import (
 	"flag"
@@ -20,6 +9,13 @@ import (
 	"testing"
 )
 
+// The fast form of a test asserts the same with fewer rounds. `go test -short`
+// and the race detector use it; under the latter everything takes many times as
+// long, and one round shows the races of a hundred. -short also leaves out
+// tests whose one round is long; each package lists its own in TestMain. `go
+// test` without -short runs everything except long forms, and no step of
+// .ci/run has -short. Long forms need -long, in packages that have them;
+// .ci/nightly uses it.
 var long = flag.Bool("long", false, "take the long forms of tests")
 
 // Long reports whether tests take their long forms.

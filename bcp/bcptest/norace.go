@@ -1,5 +1,5 @@
 //go:build !race
 
-package effort
+package bcptest
 
 const underRace = false

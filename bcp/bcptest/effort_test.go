@@ -1,4 +1,4 @@
-package effort_test
+package bcptest_test
 
 import (
 	"os"
@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 func TestMain(m *testing.M) {
-	effort.LeaveOut("TestLong", "TestLonger")
+	bcptest.LeaveOut("TestLong", "TestLonger")
 	os.Exit(m.Run())
 }
 
@@ -51,8 +51,8 @@ func TestLongOnesAreLeftOutWithShort(t *testing.T) {
 }
 
 func TestRounds(t *testing.T) {
-	n, some := effort.Rounds(100, 7), effort.Sample([]int{0, 1, 2, 3, 4, 5, 6}, 3)
-	switch effort.Fast() {
+	n, some := bcptest.Rounds(100, 7), bcptest.Sample([]int{0, 1, 2, 3, 4, 5, 6}, 3)
+	switch bcptest.Fast() {
 	case true:
 		if n != 7 || !slices.Equal(some, []int{0, 3, 6}) {
 			t.Errorf("the fast form: %d rounds of %v", n, some)
