@@ -13,7 +13,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -75,7 +74,7 @@ func TestNoRecordNoPacket(t *testing.T) {
 	ledger := ledgerOf(t, m, "reader")
 	desk, err := fetch.NewDesk(fetch.Options{Ledger: ledger, Policy: fetch.Policy([]string{authority}, func(string) (string, bool) { return "", false })})
 	noError(t, err)
-	tool := web.NewTool(desk)
+	tool := fetch.NewTool(desk)
 	r := tool.Run(t.Context(), arguments(t, "url", host.URL+"/recorded"))
 	stopIf(t, r.Failed, "%+v", r)
 	settled := m.Wait(t, func(d *bcp.Decision) bool { return d.Egress != nil && d.Egress.Act == bcp.EgressSettle })

@@ -18,7 +18,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -113,7 +112,7 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 		StartURLs: egress.StartURLs, LinksOnly: egress.LinksOnly, Ledger: ledgerOf(t, m, "reader"), Resolver: names,
 		Policy: fetch.Policy(egress.Hosts, func(string) (string, bool) { return "", false }),
 	}))
-	tool := web.NewTool(desk)
+	tool := fetch.NewTool(desk)
 
 	// It reads the page, whose text reaches the model in a fence alone, and obeys.
 	read := tool.Run(t.Context(), arguments(t, "url", allowed.URL+"/"))

@@ -19,7 +19,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/agents/tool"
-	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
@@ -288,8 +287,8 @@ func (t *talk) conversation() llm.Conversation {
 	if config.Instructions != "" {
 		c.System = append(c.System, llm.FromOperator(config.Instructions))
 	}
-	if slices.Contains(config.Tools, web.Name) {
-		c.Tools = append(c.Tools, web.NewTool(t))
+	if slices.Contains(config.Tools, fetch.ToolName) {
+		c.Tools = append(c.Tools, fetch.NewTool(t))
 	}
 	if t.cell.files != nil {
 		c.Tools = append(c.Tools, t.cell.files.Tools()...)

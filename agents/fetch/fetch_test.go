@@ -218,4 +218,4 @@ func TestResolveLink(t *testing.T) {
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf

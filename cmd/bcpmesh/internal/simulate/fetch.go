@@ -15,7 +15,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
-	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
@@ -43,7 +42,7 @@ func (o *Fetch) Run(ctx context.Context, p *cli.Program, args []string) error {
 		return err
 	}
 	f := fetch.Client{Policy: func() guard.Policy { return policy }, Resolver: fetch.NewResolver(), Transport: fetch.NewTransport(nil, nil)}
-	read, err := fetchPage(ctx, &f, args[0], web.ReadOptions{})
+	read, err := fetchPage(ctx, &f, args[0], fetch.ReadOptions{})
 	if p.Out.JSON {
 		if err := p.Out.Value(newFetchResult(read, err)); err != nil {
 			return err
@@ -59,7 +58,7 @@ func (o *Fetch) Run(ctx context.Context, p *cli.Program, args []string) error {
 }
 
 // showPage shows a page to a person.
-func showPage(p *cli.Program, read web.Page) {
+func showPage(p *cli.Program, read fetch.Page) {
 	if read.Title != "" {
 		p.Out.Heading(cli.Plain(read.Title))
 	}
@@ -103,16 +102,16 @@ func deniedf(err error, url string) *cli.Failure {
 }
 
 // fetchPage fetches a URL and makes text of it.
-func fetchPage(ctx context.Context, f *fetch.Client, url string, o web.ReadOptions) (web.Page, error) {
+func fetchPage(ctx context.Context, f *fetch.Client, url string, o fetch.ReadOptions) (fetch.Page, error) {
 	target, err := guard.Check(url, f.Policy())
 	if err != nil {
-		return web.Page{}, err
+		return fetch.Page{}, err
 	}
 	body, err := f.Fetch(ctx, target)
 	if err != nil {
-		return web.Page{}, err
+		return fetch.Page{}, err
 	}
-	return web.Read(body, o)
+	return fetch.ReadPage(body, o)
 }
 
 // fetchResult is what a fetch gives; Text is that of the page, or a constant one for the code.
@@ -129,7 +128,7 @@ type fetchResult struct {
 	Contacted []string   `json:"contacted,omitzero"`
 }
 
-func newFetchResult(read web.Page, err error) fetchResult {
+func newFetchResult(read fetch.Page, err error) fetchResult {
 	if err != nil {
 		r := fetchResult{Code: fetch.CodeOf(err), Text: fetch.CodeOf(err).Error()}
 		if status, ok := err.(fetch.StatusError); ok {
@@ -188,7 +187,7 @@ func judgeFetch(ctx context.Context, raw jsontext.Value) (any, guard.Code) {
 	f := &fetch.Client{Policy: func() guard.Policy { return policy }, Resolver: world, Transport: world}
 	one := func(url caseURL) fetchResult {
 		world.Contacted = []string{}
-		read, err := fetchPage(ctx, f, string(url), web.ReadOptions{MaxChars: c.MaxChars, Whole: c.Whole})
+		read, err := fetchPage(ctx, f, string(url), fetch.ReadOptions{MaxChars: c.MaxChars, Whole: c.Whole})
 		result := newFetchResult(read, err)
 		result.Contacted = world.Contacted
 		return result

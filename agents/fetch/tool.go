@@ -1,4 +1,4 @@
-package web
+package fetch
 
 import (
 	"context"
@@ -7,14 +7,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/tool"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// Name is the name of the tool.
-const Name = "web_fetch"
+// ToolName is the name of the tool.
+const ToolName = "web_fetch"
 
 type arguments struct {
 	URL      *string `json:"url"`
@@ -29,22 +28,22 @@ const schema = `{"type":"object","additionalProperties":false,"properties":{` +
 	`"max_chars":{"type":"integer","minimum":1,"maximum":400000},` +
 	`"whole":{"type":"boolean","description":"All visible text, not the readable part alone."}}}`
 
-// desk is web_fetch in one conversation. Its calls run one at a time.
-type desk struct {
-	fetcher fetch.Fetcher
+// conversation is web_fetch in one. Its calls run one at a time.
+type conversation struct {
+	fetcher Fetcher
 
 	mu    sync.Mutex
 	links map[int][]Link // by the number of the page
 }
 
-// NewTool returns web_fetch for one conversation: it reads what a [fetch.Fetcher] gets.
-func NewTool(f fetch.Fetcher) llm.Executable {
-	d := &desk{fetcher: f, links: map[int][]Link{}}
-	return tool.New(Name, llm.Constant("Get a web page as text."), schema, guard.Web, &d.mu, d.fetch)
+// NewTool returns web_fetch for one conversation: it reads what a [Fetcher] gets.
+func NewTool(f Fetcher) llm.Executable {
+	c := &conversation{fetcher: f, links: map[int][]Link{}}
+	return tool.New(ToolName, llm.Constant("Get a web page as text."), schema, guard.Web, &c.mu, c.fetch)
 }
 
 // fetch returns a page with its title, what is to be known of it, and its links.
-func (d *desk) fetch(ctx context.Context, a arguments) (string, error) {
+func (c *conversation) fetch(ctx context.Context, a arguments) (string, error) {
 	options := ReadOptions{Whole: a.Whole, MaxChars: DefaultChars}
 	if a.MaxChars != nil {
 		options.MaxChars = *a.MaxChars
@@ -52,18 +51,18 @@ func (d *desk) fetch(ctx context.Context, a arguments) (string, error) {
 	if (a.URL == nil) == (a.Link == nil) || options.MaxChars < 1 || options.MaxChars > MaxChars {
 		return "", tool.BadArguments
 	}
-	served, err := d.fetcher.Fetch(ctx, d.ask(a))
+	served, err := c.fetcher.Fetch(ctx, c.ask(a))
 	if err != nil {
 		return "", err
 	}
 	if err := tool.Reading(ctx, served.Bytes); err != nil {
 		return "", err
 	}
-	page, err := Read(served.Body, options)
+	page, err := ReadPage(served.Body, options)
 	if err != nil {
 		return "", err
 	}
-	d.links[served.Page] = page.Links
+	c.links[served.Page] = page.Links
 	var b strings.Builder
 	if page.Title != "" {
 		b.WriteString(page.Title + "\n\n")
@@ -83,16 +82,16 @@ func (d *desk) fetch(ctx context.Context, a arguments) (string, error) {
 
 // ask returns the request of a call. For a link that does not exist it is an empty
 // range, which is invalid.
-func (d *desk) ask(a arguments) fetch.Ask {
+func (c *conversation) ask(a arguments) Ask {
 	if a.URL != nil {
-		return fetch.Ask{URL: *a.URL}
+		return Ask{URL: *a.URL}
 	}
 	pageNumber, linkNumber, _ := strings.Cut(*a.Link, ".")
 	p, err := strconv.ParseUint(pageNumber, 10, 31)
 	l, err2 := strconv.ParseUint(linkNumber, 10, 31)
-	links := d.links[int(p)]
+	links := c.links[int(p)]
 	if err != nil || err2 != nil || l < 1 || int(l) > len(links) {
-		return fetch.Ask{Page: int(p)}
+		return Ask{Page: int(p)}
 	}
-	return fetch.Ask{Page: int(p), Start: links[l-1].Start, End: links[l-1].End}
+	return Ask{Page: int(p), Start: links[l-1].Start, End: links[l-1].End}
 }

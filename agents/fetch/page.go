@@ -1,4 +1,4 @@
-package web
+package fetch
 
 import (
 	"cmp"
@@ -11,7 +11,6 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/bcpmesh/bcpmesh/agents/decode"
-	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/tool"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
@@ -62,9 +61,9 @@ type Link struct {
 	Start, End int    // the value of the attribute, in the bytes of the body
 }
 
-// Read converts a body to text. The error is content_type for a body that is not text.
-func Read(body fetch.Body, o ReadOptions) (Page, error) {
-	if !fetch.IsText(body.ContentType, body.Bytes) {
+// ReadPage converts a body to text. The error is content_type for a body that is not text.
+func ReadPage(body Body, o ReadOptions) (Page, error) {
+	if !IsText(body.ContentType, body.Bytes) {
 		return Page{}, guard.BadContentType
 	}
 	if strings.TrimSpace(body.ContentType) == "" && beginsAsHTML.Match(body.Bytes[:min(len(body.Bytes), 1<<10)]) {
@@ -107,7 +106,7 @@ func (p *Page) note(holds bool, d Defect) {
 }
 
 // html returns the text of a page in HTML, and fills in everything else.
-func (p *Page) html(source string, body fetch.Body, o ReadOptions) (text string) {
+func (p *Page) html(source string, body Body, o ReadOptions) (text string) {
 	doc := decode.Parse(source, decode.Options{})
 	p.Title = doc.Title
 	for _, piece := range doc.Hidden {
@@ -143,13 +142,13 @@ var beginsAsHTML = regexp.MustCompile(`(?is)^\x{feff}?\s*(<!--.*?-->\s*)*<(!doct
 
 // isHTML reports whether a body is HTML by its type.
 func isHTML(contentType string) bool {
-	media := fetch.MediaType(contentType)
+	media := MediaType(contentType)
 	return media == "text/html" || media == "application/xhtml+xml"
 }
 
 // decoded returns the body in UTF-8, and whether that is certain. JSON is always UTF-8.
-func decoded(body fetch.Body) (text string, sound bool) {
-	switch media := fetch.MediaType(body.ContentType); {
+func decoded(body Body) (text string, sound bool) {
+	switch media := MediaType(body.ContentType); {
 	case strings.HasSuffix(media, "json"):
 		return decode.Text(body.Bytes, "utf-8")
 	case isHTML(media), strings.HasSuffix(media, "xml"):

@@ -1,4 +1,4 @@
-package web
+package fetch
 
 import (
 	"os"
@@ -8,21 +8,19 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/bcpmesh/bcpmesh/agents/fetch"
-	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-func bodyOf(t testing.TB, contentType, text string) fetch.Body {
+func bodyOf(t testing.TB, contentType, text string) Body {
 	t.Helper()
 	target, err := guard.ParseTarget("https://good.test/a/")
 	noError(t, err)
-	return fetch.Body{Target: target, ContentType: contentType, Bytes: []byte(text)}
+	return Body{Target: target, ContentType: contentType, Bytes: []byte(text)}
 }
 
 func read(t testing.TB, contentType, text string, o ReadOptions) Page {
 	t.Helper()
-	p, err := Read(bodyOf(t, contentType, text), o)
+	p, err := ReadPage(bodyOf(t, contentType, text), o)
 	stopIf(t, err != nil, "%s: %v", contentType, err)
 	return p
 }
@@ -38,8 +36,8 @@ func TestText(t *testing.T) {
 		p := read(t, "text/plain", text, ReadOptions{})
 		failIf(t, p.Text != want || p.Truncated || p.Title != "" || p.Links != nil, "%+q: %+v", text, p)
 	}
-	_, err := Read(bodyOf(t, "image/png", "x"), ReadOptions{})
-	failIf(t, fetch.CodeOf(err) != guard.BadContentType, "a picture: %v", err)
+	_, err := ReadPage(bodyOf(t, "image/png", "x"), ReadOptions{})
+	failIf(t, CodeOf(err) != guard.BadContentType, "a picture: %v", err)
 }
 
 // covers ALF-90
@@ -105,7 +103,7 @@ func TestHTML(t *testing.T) {
 		}
 		failIf(t, p.Title != "A title" || strings.Contains(p.Text, "Menu") != whole, "whole %v: %q\n%s", whole, p.Title, p.Text)
 		for _, link := range p.Links {
-			target, err := fetch.ResolveLink(bodyOf(t, "", "").Target, []byte(article[link.Start:link.End]))
+			target, err := ResolveLink(bodyOf(t, "", "").Target, []byte(article[link.Start:link.End]))
 			if err != nil || target.String() != link.URL {
 				t.Errorf("%+v is %q in the body, which is %s", link, article[link.Start:link.End], target)
 			}
@@ -201,7 +199,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, page []byte, contentType string, whole bool) {
 		body := bodyOf(t, contentType, string(page))
-		p, err := Read(body, ReadOptions{Whole: whole, MaxChars: 1000})
+		p, err := ReadPage(body, ReadOptions{Whole: whole, MaxChars: 1000})
 		if err != nil {
 			return
 		}
@@ -210,7 +208,7 @@ func FuzzRead(f *testing.F) {
 		for _, link := range p.Links {
 			stopIf(t, link.Start < 0 || link.End > len(page) || link.Start > link.End,
 				"%+v lies outside of %d bytes", link, len(page))
-			target, err := fetch.ResolveLink(body.Target, page[link.Start:link.End])
+			target, err := ResolveLink(body.Target, page[link.Start:link.End])
 			failIf(t, err != nil || target.String() != link.URL, "%+v: %s, %v", link, target, err)
 		}
 	})
@@ -229,5 +227,3 @@ func TestPageWithoutType(t *testing.T) {
 		failIf(t, p.Text != want, "%q: %q", source, p.Text)
 	}
 }
-
-var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf

@@ -1,4 +1,4 @@
-package web
+package fetch
 
 import (
 	"bytes"
@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"golang.org/x/net/html"
-
-	"github.com/bcpmesh/bcpmesh/agents/fetch"
 )
 
 const (
@@ -17,7 +15,7 @@ const (
 
 // findLinks returns the links of the body by the value of their attribute, verbatim and
 // unescaped.
-func findLinks(body fetch.Body) map[string]Link {
+func findLinks(body Body) map[string]Link {
 	links, first := map[string]Link{}, map[string]Link{} // by the attribute, and by the URL
 	base := body.Base()
 	z := html.NewTokenizer(bytes.NewReader(body.Bytes[:min(len(body.Bytes), maxLinkSource)]))
@@ -32,7 +30,7 @@ func findLinks(body fetch.Body) map[string]Link {
 				if start, end, ok := findHref(raw); ok {
 					value := html.UnescapeString(string(raw[start:end]))
 					if _, seen := links[value]; !seen {
-						if target, err := fetch.ResolveLink(base, raw[start:end]); err == nil {
+						if target, err := ResolveLink(base, raw[start:end]); err == nil {
 							link := Link{URL: target.String(), Start: offset + start, End: offset + end}
 							if earlier, known := first[link.URL]; known {
 								link = earlier
