@@ -223,11 +223,6 @@ var rules = []rule{
 		external: []string{commandLines, jsonText},
 	},
 	{
-		folder: "cmd/bcpmesh/internal/roles", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/folder", "bcp", "bcp/contract", "bcp/definition", "cmd/bcpmesh/internal/audit", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "mesh", "mesh/facts", "mesh/server"},
-		external: []string{commandLines, nkeys},
-	},
-	{
 		folder: "cmd/bcpmesh/internal/byhand", program: true,
 		internal: []string{"agents", "bcp", "bcp/constraint", "bcp/kernel", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "subjects"},
 		external: []string{commandLines, jsonText, natsClient},
@@ -238,11 +233,6 @@ var rules = []rule{
 		external: []string{commandLines, jsonText, jwtClaims, logging, natsClient},
 	},
 	{
-		folder: "cmd/bcpmesh/internal/define", program: true,
-		internal: []string{"accounts", "accounts/proof", "agents", "agents/folder", "agents/llm/wires", "agents/wrap", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/tighten", "bcp/wire", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "examples", "mesh/server", "subjects"},
-		external: []string{commandLines, jsonText, patches},
-	},
-	{
 		folder: "cmd/bcpmesh/internal/approvals", program: true,
 		internal: []string{"agents", "bcp", "bcp/inert", "bcp/tell", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
 		external: []string{commandLines, jsonText, textTables},
@@ -251,6 +241,11 @@ var rules = []rule{
 		folder: "cmd/bcpmesh/internal/audit", program: true,
 		internal: []string{"accounts", "agents", "agents/folder", "bcp", "bcp/constraint", "bcp/cost", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/status", "bcp/tell", "bcp/tighten", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "jetstream", "jetstream/verify", "mesh", "subjects"},
 		external: []string{commandLines, jsonText, logging, progressBars},
+	},
+	{
+		folder: "cmd/bcpmesh/internal/define", program: true,
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/folder", "agents/llm/wires", "agents/wrap", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/tighten", "bcp/wire", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "jetstream", "mesh", "mesh/facts", "mesh/server", "subjects"},
+		external: []string{commandLines, jsonText, nkeys, patches},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/health", program: true,
@@ -271,7 +266,7 @@ var rules = []rule{
 		folder: "cmd/bcpmesh", program: true,
 		internal: []string{
 			"cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/health", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/simulate",
-			"cmd/bcpmesh/internal/define", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "cmd/bcpmesh/internal/run", "cmd/bcpmesh/internal/roles",
+			"cmd/bcpmesh/internal/define", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "cmd/bcpmesh/internal/run",
 		},
 		external: []string{commandLines},
 	},

@@ -15,7 +15,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/define"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/health"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/roles"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/run"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -76,9 +75,9 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			cli.New(p, "guard OPERATION [FILE]", &simulate.Guard{}),
 			elsewhere(p, bridge, "a2a", "Serve a controller by A2A, or make a Reader of an A2A agent"),
 			elsewhere(p, bridge, "relay", "Forward deliveries of a site's mesh to a mesh above it"),
-			cli.Noun(cli.New(p, "role [COMMAND]", &roles.List{}), nil,
-				cli.New(p, "report", &roles.Report{}), cli.New(p, "attest [KERNEL...]", &roles.Attest{}), cli.New(p, "show [ORGANISATION] FILE...", &roles.Show{}),
-				cli.New(p, "verify [FILE...] AGENT", &roles.Verify{}), cli.New(p, "simulate", &simulate.RoleSimulate{})),
+			cli.Noun(cli.New(p, "role [COMMAND]", &define.Roles{}), nil,
+				cli.New(p, "report", &define.RoleReport{}), cli.New(p, "attest [KERNEL...]", &define.RoleAttest{}), cli.New(p, "show [ORGANISATION] FILE...", &define.RoleShow{}),
+				cli.New(p, "verify [FILE...] AGENT", &define.RoleVerify{}), cli.New(p, "simulate", &simulate.RoleSimulate{})),
 		}},
 		{Title: "Maintain", Commands: []*cobra.Command{
 			cli.New(p, "perms [DIR]", &define.Perms{}),

@@ -1,4 +1,4 @@
-package roles
+package define
 
 import (
 	"context"
@@ -66,10 +66,10 @@ func listParts(m *bcp.Mesh) []part {
 	return parts
 }
 
-// List lists who plays which role.
-type List struct{ meshdir.StateFlags }
+// Roles lists who plays which role.
+type Roles struct{ meshdir.StateFlags }
 
-func (o *List) Run(_ context.Context, p *cli.Program, _ []string) error {
+func (o *Roles) Run(_ context.Context, p *cli.Program, _ []string) error {
 	_, m, err := o.Load()
 	if err != nil {
 		return err
@@ -92,10 +92,10 @@ func (o *List) Run(_ context.Context, p *cli.Program, _ []string) error {
 	})
 }
 
-// Report reports which contracts are kept.
-type Report struct{ client.Flags }
+// RoleReport reports which contracts are kept.
+type RoleReport struct{ client.Flags }
 
-func (o *Report) Run(ctx context.Context, p *cli.Program, _ []string) error {
+func (o *RoleReport) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	reports, err := buildReports(ctx, p, &o.Flags)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package roles
+package define
 
 import (
 	"context"
@@ -27,13 +27,13 @@ func (o *elsewhere) connect(ctx context.Context) (*client.Client, error) {
 	return who.Remote(ctx, 0)
 }
 
-// Show shows another mesh what an agent of this one is.
-type Show struct {
+// RoleShow shows another mesh what an agent of this one is.
+type RoleShow struct {
 	meshdir.StateFlags
 	elsewhere
 }
 
-func (o *Show) Run(ctx context.Context, p *cli.Program, args []string) error {
+func (o *RoleShow) Run(ctx context.Context, p *cli.Program, args []string) error {
 	if len(args) == 1 && o.Creds == "" {
 		return bring(ctx, p.Out, o.StateFlags, args[0])
 	}

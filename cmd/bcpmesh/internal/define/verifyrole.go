@@ -1,4 +1,4 @@
-package roles
+package define
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-// Verify judges an agent of another organisation.
-type Verify struct {
+// RoleVerify judges an agent of another organisation.
+type RoleVerify struct {
 	elsewhere
 	Trust []string
 }
 
-func (f *Verify) Run(ctx context.Context, p *cli.Program, args []string) error {
+func (f *RoleVerify) Run(ctx context.Context, p *cli.Program, args []string) error {
 	if len(args) == 0 {
 		return cli.Usagef("role verify: expected FILE or AGENT").WithHint("bcpmesh role verify --help shows an example")
 	}
@@ -55,7 +55,7 @@ var missingPapers = map[contract.VerdictCode]string{
 }
 
 // challenge has the agent's mesh prove what it is, and judges the answer.
-func (f *Verify) challenge(ctx context.Context, p *cli.Program, agent contract.AgentID, by agents.RoleTrust) error {
+func (f *RoleVerify) challenge(ctx context.Context, p *cli.Program, agent contract.AgentID, by agents.RoleTrust) error {
 	if f.Creds == "" {
 		return cli.Usagef("role verify: expected FILE, or --creds").WithHint("use the creds that the other mesh has issued")
 	}

@@ -1,4 +1,4 @@
-package roles
+package define
 
 import (
 	"context"
@@ -23,15 +23,15 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
-// Attest attests kernels, or revokes that.
-type Attest struct {
+// RoleAttest attests kernels, or revokes that.
+type RoleAttest struct {
 	meshdir.StateFlags
 	Expires     cli.DurationFlag `default:"24h" least:"1s"`
 	User        []string
 	Key, Revoke bool
 }
 
-func (f *Attest) Run(_ context.Context, p *cli.Program, args []string) error {
+func (f *RoleAttest) Run(_ context.Context, p *cli.Program, args []string) error {
 	switch {
 	case f.Key:
 		return f.printKey(p)
@@ -43,7 +43,7 @@ func (f *Attest) Run(_ context.Context, p *cli.Program, args []string) error {
 	return f.attest(p, args)
 }
 
-func (f *Attest) printKey(p *cli.Program) error {
+func (f *RoleAttest) printKey(p *cli.Program) error {
 	_, store, err := f.KeyStore()
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ type signed struct {
 	File    string    `json:"file"`
 }
 
-func (f *Attest) attest(p *cli.Program, names []string) error {
+func (f *RoleAttest) attest(p *cli.Program, names []string) error {
 	folder, store, def, err := f.open()
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (f *Attest) attest(p *cli.Program, names []string) error {
 }
 
 // open returns the mesh of the flags, which has to have an organisation.
-func (f *Attest) open() (meshdir.Folder, *accounts.Store, *bcp.Mesh, error) {
+func (f *RoleAttest) open() (meshdir.Folder, *accounts.Store, *bcp.Mesh, error) {
 	folder, store, err := f.KeyStore()
 	if err != nil {
 		return folder, nil, nil, err
@@ -153,7 +153,7 @@ func (f *Attest) open() (meshdir.Folder, *accounts.Store, *bcp.Mesh, error) {
 }
 
 // list signs a newer list of revocations.
-func (f *Attest) list(folder meshdir.Folder, store *accounts.Store, organisation string) (contract.Revocations, error) {
+func (f *RoleAttest) list(folder meshdir.Folder, store *accounts.Store, organisation string) (contract.Revocations, error) {
 	envelope, list, err := store.Revocations(organisation, f.Expires.Value)
 	if err != nil {
 		return list, err
@@ -169,7 +169,7 @@ func write(file string, content []byte) error {
 }
 
 // revoke revokes attestations, and signs the list that says so.
-func (f *Attest) revoke(p *cli.Program, args []string) error {
+func (f *RoleAttest) revoke(p *cli.Program, args []string) error {
 	folder, store, def, err := f.open()
 	if err != nil {
 		return err
