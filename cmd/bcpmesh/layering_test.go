@@ -224,18 +224,13 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/byhand", program: true,
-		internal: []string{"agents", "bcp", "bcp/constraint", "bcp/kernel", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "subjects"},
-		external: []string{commandLines, jsonText, natsClient},
+		internal: []string{"agents", "bcp", "bcp/constraint", "bcp/inert", "bcp/kernel", "bcp/tell", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "subjects"},
+		external: []string{commandLines, jsonText, natsClient, textTables},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/keys", program: true,
 		internal: []string{"accounts", "agents", "bcp", "bcp/status", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "mesh", "mesh/cluster", "mesh/server", "subjects"},
 		external: []string{commandLines, jsonText, jwtClaims, logging, natsClient},
-	},
-	{
-		folder: "cmd/bcpmesh/internal/approvals", program: true,
-		internal: []string{"agents", "bcp", "bcp/inert", "bcp/tell", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
-		external: []string{commandLines, jsonText, textTables},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/audit", program: true,
@@ -249,12 +244,12 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/health", program: true,
-		internal: []string{"accounts", "agents", "agents/folder", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/sandbox", "bcp", "bcp/definition", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/server", "mesh/notify", "subjects"},
+		internal: []string{"accounts", "agents", "agents/folder", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/sandbox", "bcp", "bcp/definition", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/server", "mesh/notify", "subjects"},
 		external: []string{commandLines, jwtClaims, logging, natsClient},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "examples/mailroom", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
+		internal: []string{"accounts", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "examples/mailroom", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
 		external: []string{commandLines, jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{
@@ -265,7 +260,7 @@ var rules = []rule{
 	{
 		folder: "cmd/bcpmesh", program: true,
 		internal: []string{
-			"cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/health", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/simulate",
+			"cmd/bcpmesh/internal/health", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/simulate",
 			"cmd/bcpmesh/internal/define", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "cmd/bcpmesh/internal/run",
 		},
 		external: []string{commandLines},

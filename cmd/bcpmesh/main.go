@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/approvals"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/attach"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
@@ -54,7 +53,7 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			audit.KernelCommand(p, cli.New(p, "check KERNEL GRANT [PLAN]", &simulate.KernelCheck{}), cli.New(p, "simulate", &simulate.KernelSimulate{})),
 		}},
 		{Title: "Decide", Commands: []*cobra.Command{
-			approvals.ApprovalsCommand(p),
+			byhand.ApprovalsCommand(p),
 			cli.Noun(cli.New(p, "proposals [COMMAND]", &define.Proposals{}), nil, cli.New(p, "send READER [JSON]", &define.Send{})),
 		}},
 		{Title: "Look back", Commands: []*cobra.Command{

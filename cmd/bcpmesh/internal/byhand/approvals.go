@@ -1,4 +1,4 @@
-package approvals
+package byhand
 
 import (
 	"context"
@@ -58,7 +58,7 @@ func (f *waiting) Run(ctx context.Context, p *cli.Program, args []string) error 
 			return err
 		}
 		return p.Out.Show(view, func() {
-			p.Out.Printf("%s\n", strings.Join(ItemLines(&view, time.Now(), p.Out.Width), "\n"))
+			p.Out.Printf("%s\n", strings.Join(itemLines(&view, time.Now(), p.Out.Width), "\n"))
 		})
 	})
 }
@@ -90,7 +90,7 @@ func (f *approverFlags) as(ctx context.Context, p *cli.Program, do func(*agents.
 		return err
 	}
 	defer c.Close()
-	return ShowUndecided(p.Out, do(agents.NewApprover(c.Connection)))
+	return showUndecided(p.Out, do(agents.NewApprover(c.Connection)))
 }
 
 // view fetches an item, and makes sure that what is shown is what is signed.
@@ -99,7 +99,7 @@ func (f *approverFlags) view(ctx context.Context, a *agents.Approver, id bcp.Ite
 	if err != nil {
 		return view, err
 	}
-	return view, Intact(&view)
+	return view, intact(&view)
 }
 
 // showItems shows what waits.
@@ -156,9 +156,9 @@ func completeItems(who *client.Flags, most int) cobra.CompletionFunc {
 	})
 }
 
-// ShowUndecided reports why a decision, or a look, did not come about: with --json
+// showUndecided reports why a decision, or a look, did not come about: with --json
 // as the gateway said it.
-func ShowUndecided(o *cli.Output, err error) error {
+func showUndecided(o *cli.Output, err error) error {
 	var refused *agents.RefusedError
 	if errors.As(err, &refused) {
 		if o.JSON {

@@ -1,4 +1,4 @@
-package approvals
+package byhand
 
 import (
 	"crypto/sha256"
@@ -67,7 +67,7 @@ func TestItemLinesTellEverything(t *testing.T) {
 	v.Earlier = []bcp.Release{{Reader: "mail", Query: "q7", Category: 2, Content: jsontext.Value(`{"who":"ann lee"}`), Nominal: 55 * bcp.Bit, Time: testNow.Add(-time.Hour)},
 		{Reader: "mail", Query: "q8", Category: 2, Outcome: bcp.Held},
 		{Reader: "mail", Subscription: "news", Category: 1, Outcome: bcp.Expired, Time: testNow.Add(-time.Minute)}}
-	text := strings.Join(ItemLines(&v, testNow, 100), "\n")
+	text := strings.Join(itemLines(&v, testNow, 100), "\n")
 	for _, part := range []string{
 		"item      i1\n", "kind      summary: free text", "channel   main ← mail, category 3, subscription digest\n",
 		"agent mail, own taint high, delivered as medium; Reads mail.; network none; tools Read\n",
@@ -88,7 +88,7 @@ func TestItemLinesTellEverything(t *testing.T) {
 		{ID: "who", Question: "Who wrote?", ExpectedFormat: bcp.FormatPersonName, MaxWords: 3},
 		{ID: "n", Question: "How many?", ExpectedFormat: bcp.FormatInteger, MaxWords: 1}}}
 	answer.Content = jsontext.Value(`{"who":"ann lee","n":5}`)
-	text = strings.Join(ItemLines(&answer, testNow, 100), "\n")
+	text = strings.Join(itemLines(&answer, testNow, 100), "\n")
 	want := "├─ who: Who wrote? (person_name, at most 3 words)\n│ ann lee\n├─ n: How many? (integer, at most 1 word)\n│ 5\n└─ end"
 	if !strings.Contains(text, want) || !strings.Contains(text, "query q1") {
 		t.Errorf("expected %q:\n%s", want, text)
@@ -98,13 +98,13 @@ func TestItemLinesTellEverything(t *testing.T) {
 	fields.Spec = bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}, {Name: "mood", Type: bcp.TypeEnum, Values: []string{"good", "bad"}}}}
 	fields.Content = jsontext.Value(`{"urgent":true,"mood":"bad"}`)
 	want = "├─ urgent (boolean)\n│ true\n├─ mood (one of good, bad)\n│ bad\n"
-	if text = strings.Join(ItemLines(&fields, testNow, 100), "\n"); !strings.Contains(text, want) {
+	if text = strings.Join(itemLines(&fields, testNow, 100), "\n"); !strings.Contains(text, want) {
 		t.Errorf("expected %q:\n%s", want, text)
 	}
 
 	escalation := summaryView("i3", "")
 	escalation.Kind, escalation.Justification, escalation.Content = bcp.ItemEscalation, "it has no short answer", nil
-	text = strings.Join(ItemLines(&escalation, testNow, 100), "\n")
+	text = strings.Join(itemLines(&escalation, testNow, 100), "\n")
 	want = "┌─ an agent's own words (main): what it wants to ask mail\n├─ why\n│ it has no short answer\n├─ directive, for a summary of at most 60 words\n│ Summarise.\n└─ "
 	if !strings.Contains(text, want) || strings.Contains(text, "untrusted content") || strings.Contains(text, "anomalies") {
 		t.Errorf("expected %q:\n%s", want, text)
@@ -125,7 +125,7 @@ func TestItemLinesProperty(t *testing.T) {
 		v := summaryView("i1", text)
 		v.Spec.Directive, v.Justification, v.Source.Description, v.Anomalies = "d"+other, other, other, []string{other}
 		v.Earlier = []bcp.Release{{Reader: "mail", Query: "q", Content: jsontext.Value(other)}}
-		lines := ItemLines(&v, testNow, width)
+		lines := itemLines(&v, testNow, width)
 		bcptest.Check(t, lines)
 		if got := said(t, lines, "untrusted content from"); got != text {
 			t.Fatalf("shown as %q, want %q", got, text)
@@ -134,17 +134,17 @@ func TestItemLinesProperty(t *testing.T) {
 			t.Fatalf("earlier: shown as %q, want %q", got, other)
 		}
 		v.Kind = bcp.ItemEscalation
-		bcptest.Check(t, ItemLines(&v, testNow, width))
+		bcptest.Check(t, itemLines(&v, testNow, width))
 
 		// What is no canonical answer is shown as its bytes.
 		v.Kind, v.Content = bcp.ItemSummary, jsontext.Value(other)
-		lines = ItemLines(&v, testNow, width)
+		lines = itemLines(&v, testNow, width)
 		bcptest.Check(t, lines)
 		if got := said(t, lines, "untrusted content from"); got != other {
 			t.Fatalf("raw: shown as %q, want %q", got, other)
 		}
 		preview := bcp.EditPreview{Item: "i1", Content: summaryView("i1", other).Content}
-		bcptest.Check(t, PreviewLines(&v, preview, width))
+		bcptest.Check(t, previewLines(&v, preview, width))
 	})
 }
 
@@ -179,12 +179,12 @@ func TestAnswersOf(t *testing.T) {
 func TestIntact(t *testing.T) {
 	t.Parallel()
 	v := summaryView("i1", "x")
-	if err := Intact(&v); err != nil {
+	if err := intact(&v); err != nil {
 		t.Error(err)
 	}
 	v.Kind = bcp.ItemEscalation
 	var f *cli.Failure
-	if err := Intact(&v); !errors.As(err, &f) || f.Code != cli.ExitRefused || !strings.HasPrefix(f.Message, "digest_mismatch: i1 ") {
+	if err := intact(&v); !errors.As(err, &f) || f.Code != cli.ExitRefused || !strings.HasPrefix(f.Message, "digest_mismatch: i1 ") {
 		t.Errorf("%v", err)
 	}
 	asked, err := bcp.Encode(v.Spec, bcp.JSON)
@@ -192,7 +192,7 @@ func TestIntact(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.SHA256 = sha256.Sum256(asked)
-	if err := Intact(&v); err != nil {
+	if err := intact(&v); err != nil {
 		t.Error(err)
 	}
 }
@@ -222,12 +222,12 @@ func TestItemNamesSecrets(t *testing.T) {
 	t.Parallel()
 	const token = "ghp_" + "abcdefghij0123456789ABCDEFGHIJ012345"
 	v := summaryView("i1", "Use "+token+" and again "+token+", or DB_PASSWORD=kq7mfa2zx9.")
-	text := strings.Join(ItemLines(&v, testNow, 200), "\n")
+	text := strings.Join(itemLines(&v, testNow, 200), "\n")
 	if !strings.Contains(text, "secrets   github-token, dotenv: who approves it lets them through as they are\n") || strings.Count(text, token) != 2 {
 		t.Error(text)
 	}
 	v = summaryView("i1", "Nothing of that kind.")
-	if text := strings.Join(ItemLines(&v, testNow, 200), "\n"); strings.Contains(text, "secrets ") {
+	if text := strings.Join(itemLines(&v, testNow, 200), "\n"); strings.Contains(text, "secrets ") {
 		t.Error(text)
 	}
 }

@@ -1,4 +1,4 @@
-package approvals
+package byhand
 
 import (
 	"context"
@@ -130,8 +130,8 @@ func showDecided(o *cli.Output, view *bcp.ItemView, act bcp.Act, digest bcp.Dige
 	return o.Show(decision{Item: view.ID, Act: act, Controller: view.Controller, Reader: view.Reader, SHA256: digest}, func() { o.Printf("%s %s: %s\n", tell.Decided(act), view.ID, cli.Plain(tell.Consequence(view, act))) })
 }
 
-// WhoHears says who is told the reason of a rejection.
-func WhoHears(view *bcp.ItemView) string {
+// whoHears says who is told the reason of a rejection.
+func whoHears(view *bcp.ItemView) string {
 	if view.Kind == bcp.ItemEscalation || view.Kind == bcp.ItemProposal || view.Kind == bcp.ItemHanded || view.Effect != nil {
 		return "The audit keeps it; no agent sees it."
 	}
@@ -249,13 +249,13 @@ func approveQuestion(views []bcp.ItemView) string {
 func showAll(ctx context.Context, p *cli.Program, views []bcp.ItemView) *cli.Prompter {
 	q := cli.NewPrompter(ctx, p)
 	for i := range views {
-		ShowLines(q, ItemLines(&views[i], time.Now(), cli.Columns(p.Out.Stderr)))
+		showLines(q, itemLines(&views[i], time.Now(), cli.Columns(p.Out.Stderr)))
 	}
 	return q
 }
 
-// CheckReason says what is wrong with a reason, which the gateway keeps to a word.
-func CheckReason(reason string) *cli.Failure {
+// checkReason says what is wrong with a reason, which the gateway keeps to a word.
+func checkReason(reason string) *cli.Failure {
 	switch {
 	case strings.TrimSpace(reason) == "":
 		return cli.Usagef("a rejection has a reason").WithHint("say in one line what is wrong: the reader sees it, the controller does not")
@@ -280,7 +280,7 @@ func (f *rejecting) Run(ctx context.Context, p *cli.Program, args []string) erro
 		return err
 	}
 	if f.Command.Flags().Changed("reason") {
-		if wrong := CheckReason(f.Reason); wrong != nil {
+		if wrong := checkReason(f.Reason); wrong != nil {
 			return wrong
 		}
 		return f.together(ctx, p, ids, bcp.RejectItem, nil, &f.Reason, nil)
@@ -289,7 +289,7 @@ func (f *rejecting) Run(ctx context.Context, p *cli.Program, args []string) erro
 		return cli.Usagef("approvals reject: expected --reason").WithHint("bcpmesh approvals reject --help shows an example")
 	}
 	return f.together(ctx, p, ids, bcp.RejectItem, nil, &f.Reason, func(views []bcp.ItemView) (err error) {
-		question := "Why do you reject it? " + WhoHears(&views[0])
+		question := "Why do you reject it? " + whoHears(&views[0])
 		if len(views) > 1 {
 			question = fmt.Sprintf("Why do you reject all %d?", len(views))
 		}
@@ -299,7 +299,7 @@ func (f *rejecting) Run(ctx context.Context, p *cli.Program, args []string) erro
 		if f.Reason == "" {
 			return errUndecided
 		}
-		if wrong := CheckReason(f.Reason); wrong != nil {
+		if wrong := checkReason(f.Reason); wrong != nil {
 			return wrong
 		}
 		return nil
@@ -351,17 +351,17 @@ func (f *editing) Run(ctx context.Context, p *cli.Program, args []string) error 
 		}
 		preview, err := within(ctx, f.Wait, func(ctx context.Context) (bcp.EditPreview, error) { return approver.Preview(ctx, view, edited) })
 		if err == nil {
-			err = Matches(id, preview.Content, preview.SHA256)
+			err = matches(id, preview.Content, preview.SHA256)
 		}
 		if err == nil && look {
-			return p.Out.Show(preview, func() { p.Out.Printf("%s\n", strings.Join(PreviewLines(&view, preview, p.Out.Width), "\n")) })
+			return p.Out.Show(preview, func() { p.Out.Printf("%s\n", strings.Join(previewLines(&view, preview, p.Out.Width), "\n")) })
 		}
 		if err == nil {
 			err = digest.bind(0, id, preview.SHA256)
 		}
 		if err == nil && asking {
 			q := cli.NewPrompter(ctx, p)
-			ShowLines(q, PreviewLines(&view, preview, cli.Columns(p.Out.Stderr)))
+			showLines(q, previewLines(&view, preview, cli.Columns(p.Out.Stderr)))
 			err = confirmed(q, tell.EditQuestion(&view)+"?")
 		}
 		if err == nil {

@@ -1,4 +1,4 @@
-package approvals
+package byhand
 
 import (
 	"crypto/sha256"
@@ -64,17 +64,17 @@ func (t *itemText) frames(frames []tell.Frame) {
 	}
 }
 
-// ItemLines shows everything that an approver judges an item by (PROTOCOL P7.1,
+// itemLines shows everything that an approver judges an item by (PROTOCOL P7.1,
 // P7.2): what the mesh knows first, then the content, framed.
-func ItemLines(v *bcp.ItemView, now time.Time, width int) []string {
+func itemLines(v *bcp.ItemView, now time.Time, width int) []string {
 	t := itemText{width: max(width, leastWidth)}
 	t.facts(tell.ItemFacts(v, now))
 	t.frames(tell.ItemFrames(v, now))
 	return t.lines
 }
 
-// PreviewLines shows what an edit would release, and what it replaces.
-func PreviewLines(v *bcp.ItemView, preview bcp.EditPreview, width int) []string {
+// previewLines shows what an edit would release, and what it replaces.
+func previewLines(v *bcp.ItemView, preview bcp.EditPreview, width int) []string {
 	t := itemText{width: max(width, leastWidth)}
 	t.facts(tell.PreviewFacts(v, preview))
 	frames := tell.PreviewFrames(v, preview)
@@ -94,17 +94,17 @@ func (t *itemText) facts(facts []tell.ItemFact) {
 
 func channelText(it *bcp.Item) string { return string(it.Controller) + " ← " + string(it.Reader) }
 
-// Intact reports whether an item's digest is that of what is shown. A digest of
+// intact reports whether an item's digest is that of what is shown. A digest of
 // other bytes would have a person sign what nobody saw.
-func Intact(v *bcp.ItemView) error {
+func intact(v *bcp.ItemView) error {
 	if !tell.Intact(v) {
 		return mismatch(v.ID)
 	}
 	return nil
 }
 
-// Matches compares bytes that a person saw with those that would be signed.
-func Matches(id bcp.ItemID, shown []byte, signed bcp.Digest) error {
+// matches compares bytes that a person saw with those that would be signed.
+func matches(id bcp.ItemID, shown []byte, signed bcp.Digest) error {
 	if sha256.Sum256(shown) != signed {
 		return mismatch(id)
 	}
@@ -118,7 +118,7 @@ func mismatch(id bcp.ItemID) error {
 
 func digestText(d bcp.Digest) string { return hex.EncodeToString(d[:]) }
 
-// ShowLines shows an item to the person who is asked about it next.
-func ShowLines(q *cli.Prompter, lines []string) {
+// showLines shows an item to the person who is asked about it next.
+func showLines(q *cli.Prompter, lines []string) {
 	_, _ = fmt.Fprintf(q.Out.Stderr, "%s\n\n", strings.Join(lines, "\n")) // there is nowhere to report an error of stderr
 }
