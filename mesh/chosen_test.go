@@ -31,7 +31,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
-	"github.com/bcpmesh/bcpmesh/mesh/trace"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -39,7 +38,7 @@ import (
 type watchedMesh struct {
 	*meshtest.Mesh
 	metrics  *telemetry.Metrics
-	exporter *trace.Exporter
+	exporter *telemetry.Exporter
 
 	mu     sync.Mutex
 	traces []byte
@@ -63,7 +62,7 @@ func watched(t *testing.T, files map[string]string, change func(*mesh.Config)) *
 		c.OnDecision = func(d *bcp.Decision) { w.metrics.Observe(d); w.exporter.Observe(d); note(d) }
 	})
 	w.metrics = telemetry.New(w.Definition)
-	w.exporter = must(trace.Start(trace.Config{Endpoint: collector.URL + trace.Path, Definition: w.Definition}))
+	w.exporter = must(telemetry.Export(telemetry.ExportConfig{Endpoint: collector.URL + telemetry.TracesPath, Definition: w.Definition}))
 	t.Cleanup(func() { w.sent() })
 	w.Start(t)
 	return w
@@ -381,7 +380,7 @@ func keptTable(t *testing.T) map[string]kept {
 func (m *watchedMesh) told(t *testing.T) map[string][]byte {
 	t.Helper()
 	m.Settle(t)
-	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, telemetry.Path, nil)
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, telemetry.MetricsPath, nil)
 	r.Host = "127.0.0.1:9464"
 	telemetry.Handler("", m.metrics, m.Mesh).ServeHTTP(w, r)
 	stopIf(t, w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "bcpmesh_agent_events_total"), "metrics: %d", w.Code)

@@ -284,7 +284,7 @@ func (m *Metrics) Notified(route string, err error) {
 	m.count(notified, 1, route, outcome)
 }
 
-// Spans counts what became of spans: it is Counted of package trace.
+// Spans counts what became of spans: it is Counted of [ExportConfig].
 func (m *Metrics) Spans(outcome string, n int) { m.count(spansTotal, n, outcome) }
 
 func (m *Metrics) count(f *Family, n int, labels ...string) {

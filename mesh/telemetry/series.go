@@ -52,7 +52,7 @@ func seriesOf(vecs map[*Family]prometheus.Collector, definition *bcp.Mesh) map[s
 		d.add(querySeconds, string(outcome))
 	}
 	d.add(recordSeconds)
-	for _, outcome := range []string{"sent", "undelivered", "dropped"} {
+	for _, outcome := range []string{sent, undelivered, dropped} {
 		d.add(spansTotal, outcome)
 	}
 	for i := range definition.Notify {

@@ -37,8 +37,8 @@ const (
 	MinToken = 16
 )
 
-// Path is the path of the metrics.
-const Path = "/metrics"
+// MetricsPath is the path of the metrics.
+const MetricsPath = "/metrics"
 
 var (
 	// ErrNotLoopback says that an address is reachable from other machines
@@ -68,7 +68,7 @@ func Handler(token string, metrics *Metrics, source Source) http.Handler {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /healthz", (&health{source: source}).serve)
 	busy := make(chan struct{}, maxScrapes)
-	mux.HandleFunc("GET "+Path, func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET "+MetricsPath, func(w http.ResponseWriter, r *http.Request) {
 		if token != "" && !hasToken(r, token) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "metrics need the token", http.StatusUnauthorized)
@@ -194,7 +194,7 @@ func Serve(ctx context.Context, address, token string, metrics *Metrics, source 
 }
 
 // URL returns the URL of the metrics.
-func (s *Server) URL() string { return "http://" + s.address + Path }
+func (s *Server) URL() string { return "http://" + s.address + MetricsPath }
 
 // Stop stops the server: running scrapes may finish until ctx ends. It may be
 // called several times.

@@ -130,14 +130,14 @@ func TestScrapesAreBounded(t *testing.T) {
 	done := make(chan string)
 	for range 2 {
 		go func() {
-			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, telemetry.Path, nil)
+			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, telemetry.MetricsPath, nil)
 			r.Host = "localhost"
 			h.ServeHTTP(w, r)
 			done <- w.Body.String()
 		}()
 		<-source.asked
 	}
-	w := get(h, telemetry.Path)
+	w := get(h, telemetry.MetricsPath)
 	failIf(t, w.Code != http.StatusServiceUnavailable, "the third got %d", w.Code)
 	cancel()
 	for range 2 {

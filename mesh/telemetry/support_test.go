@@ -25,6 +25,7 @@ import (
 
 func TestMain(m *testing.M) {
 	bcptest.Parallel(8)
+	bcptest.LeaveOut("TestAnswersOfCollectors")
 	goleak.VerifyTestMain(m)
 }
 
@@ -101,7 +102,7 @@ func (m *measured) scrape(t testing.TB) scrape {
 
 func scrapeOf(t testing.TB, metrics *telemetry.Metrics, source telemetry.Source) scrape {
 	t.Helper()
-	w := get(telemetry.Handler("", metrics, source), telemetry.Path)
+	w := get(telemetry.Handler("", metrics, source), telemetry.MetricsPath)
 	stopIf(t, w.Code != http.StatusOK, "status %d: %s", w.Code, w.Body)
 	return parse(t, w.Body.String())
 }

@@ -242,7 +242,7 @@ func (r *Rig) Decisions(match func(*bcp.Decision) bool) []bcp.Decision {
 // Metrics returns the result of a scrape.
 func (r *Rig) Metrics() string {
 	w := &scrape{header: http.Header{}}
-	request, err := http.NewRequestWithContext(r.ctx, http.MethodGet, "http://127.0.0.1"+telemetry.Path, nil)
+	request, err := http.NewRequestWithContext(r.ctx, http.MethodGet, "http://127.0.0.1"+telemetry.MetricsPath, nil)
 	if err != nil {
 		r.abandon("a scrape: %v", err)
 	}

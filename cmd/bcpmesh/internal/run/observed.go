@@ -15,7 +15,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
-	"github.com/bcpmesh/bcpmesh/mesh/trace"
 )
 
 // observed are the flags of what looks at a gateway from outside, and what came of
@@ -30,9 +29,9 @@ type observed struct {
 
 	measured bool // --metrics is given
 	level    hclog.Level
-	token    string             // that who scrapes has to send
-	metrics  *telemetry.Metrics // nil where none are served
-	exporter *trace.Exporter    // nil where none are sent
+	token    string              // that who scrapes has to send
+	metrics  *telemetry.Metrics  // nil where none are served
+	exporter *telemetry.Exporter // nil where none are sent
 	serves   *telemetry.Server
 }
 
@@ -56,7 +55,7 @@ func (o *observed) check() (err error) {
 		return nil
 	}
 	o.Traces = tracesBelow(o.Traces)
-	if err := trace.CheckEndpoint(o.Traces); err != nil {
+	if err := telemetry.CheckEndpoint(o.Traces); err != nil {
 		return tracesFailure(err, o.Traces)
 	}
 	return nil
@@ -77,7 +76,7 @@ func readToken(file string) (string, error) {
 
 // start begins to look at a mesh, which tells of each decision and each reload.
 func (o *observed) start(def *bcp.Mesh, config *mesh.Config) (err error) {
-	traces := trace.Config{Endpoint: o.Traces, Definition: def, Version: cli.ProgramVersion(), Logger: config.Logger.Named("traces")}
+	traces := telemetry.ExportConfig{Endpoint: o.Traces, Definition: def, Version: cli.ProgramVersion(), Logger: config.Logger.Named("traces")}
 	var decided []func(*bcp.Decision)
 	var loaded []func(*bcp.Mesh)
 	if o.measured {
@@ -86,7 +85,7 @@ func (o *observed) start(def *bcp.Mesh, config *mesh.Config) (err error) {
 		config.OnNotified, traces.Counted = o.metrics.Notified, o.metrics.Spans
 	}
 	if traces.Endpoint != "" {
-		if o.exporter, err = trace.Start(traces); err != nil {
+		if o.exporter, err = telemetry.Export(traces); err != nil {
 			return tracesFailure(err, traces.Endpoint)
 		}
 		decided, loaded = append(decided, o.exporter.Observe), append(loaded, o.exporter.Use)
@@ -154,7 +153,7 @@ const tracesTimeout = 3 * time.Second
 // tracesBelow completes a URL that names a collector and no path.
 func tracesBelow(endpoint string) string {
 	if u, err := url.Parse(endpoint); err == nil && u.Host != "" && strings.Trim(u.Path, "/") == "" {
-		return u.JoinPath(trace.Path).String()
+		return u.JoinPath(telemetry.TracesPath).String()
 	}
 	return endpoint
 }
@@ -168,9 +167,9 @@ func withoutQuery(endpoint string) string {
 // tracesFailure says why traces cannot be sent there. The mesh does not go on
 // without them: whoever asked for them would miss them when it counts.
 func tracesFailure(err error, endpoint string) *cli.Failure {
-	if errors.Is(err, trace.ErrPlaintext) {
+	if errors.Is(err, telemetry.ErrPlaintext) {
 		return cli.Failf("--traces %s is on another machine, and there is no TLS", cli.Quoted(withoutQuery(endpoint))).
 			WithHint("use https://…, or a collector on this machine that forwards them")
 	}
-	return cli.Usagef("up: --traces: %s, got %s", trace.ErrEndpoint, cli.Quoted(withoutQuery(endpoint))).WithHint("for example http://127.0.0.1:4318")
+	return cli.Usagef("up: --traces: %s, got %s", telemetry.ErrEndpoint, cli.Quoted(withoutQuery(endpoint))).WithHint("for example http://127.0.0.1:4318")
 }

@@ -1,4 +1,4 @@
-package trace
+package telemetry
 
 import (
 	"context"
@@ -29,8 +29,8 @@ var (
 	ErrPlaintext = errors.New("traces would leave this machine without TLS")
 )
 
-// Path is the path for traces below a collector's URL.
-const Path = "/v1/traces"
+// TracesPath is the path for traces below a collector's URL.
+const TracesPath = "/v1/traces"
 
 // maxReply bounds how much of a collector's reply is read.
 const maxReply = 64 << 10
@@ -38,7 +38,7 @@ const maxReply = 64 << 10
 // collector sends to one collector, by OpenTelemetry's client. It sends one batch at a time.
 type collector struct {
 	*otlptrace.Exporter
-	config    Config
+	config    ExportConfig
 	transport *http.Transport
 	status    int // of the last answer, 0 for none
 	failing   bool
@@ -68,7 +68,7 @@ func parseEndpoint(endpoint string) (*url.URL, error) {
 }
 
 // newCollector sets each option that the client would otherwise read in the environment.
-func newCollector(c Config) (*collector, error) {
+func newCollector(c ExportConfig) (*collector, error) {
 	u, err := parseEndpoint(c.Endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("send traces: %w", err)
@@ -113,9 +113,9 @@ func (c *collector) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySp
 	defer context.AfterFunc(c.patient, cancel)()
 	lost, err := c.send(ctx, spans)
 	if lost > 0 {
-		c.config.Counted(Undelivered, lost)
+		c.config.Counted(undelivered, lost)
 	}
-	c.config.Counted(Sent, len(spans)-lost)
+	c.config.Counted(sent, len(spans)-lost)
 	switch failing := lost > 0; {
 	case failing == c.failing || c.patient.Err() != nil:
 	case failing:

@@ -1,4 +1,4 @@
-package trace
+package telemetry
 
 import (
 	"context"
@@ -32,15 +32,15 @@ const (
 	patience   = 30 * time.Second
 )
 
-// The outcomes of spans.
+// What becomes of spans.
 const (
-	Sent        = "sent"
-	Undelivered = "undelivered" // the collector could not be reached, or refused them
-	Dropped     = "dropped"     // too many were waiting
+	sent        = "sent"
+	undelivered = "undelivered" // the collector could not be reached, or refused them
+	dropped     = "dropped"     // too many were waiting
 )
 
-// Config configures an exporter.
-type Config struct {
+// ExportConfig configures an exporter.
+type ExportConfig struct {
 	// Endpoint is the collector's URL for traces. Over http it must be of this
 	// machine. It is required, like Definition.
 	Endpoint   string
@@ -63,9 +63,9 @@ type Exporter struct {
 	projection *projection // nil after Stop
 }
 
-// Start begins to send. It does not wait for the collector. The error is about
+// Export begins to send. It does not wait for the collector. The error is about
 // the endpoint: [ErrEndpoint] or [ErrPlaintext].
-func Start(config Config) (*Exporter, error) {
+func Export(config ExportConfig) (*Exporter, error) {
 	if config.Definition == nil {
 		return nil, errors.New("send traces: a definition is needed")
 	}
@@ -88,7 +88,7 @@ func Start(config Config) (*Exporter, error) {
 		sdktrace.WithBatchTimeout(spanWait), sdktrace.WithExportTimeout(0))
 	e := &Exporter{collector: to, provider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(bounded{queue, to}), sdktrace.WithSampler(sdktrace.AlwaysSample()),
 		sdktrace.WithRawSpanLimits(sdktrace.SpanLimits{AttributeValueLengthLimit: -1, AttributeCountLimit: -1}), sdktrace.WithResource(resource.NewSchemaless(about...)))}
-	e.projection = newProjection(e.provider.Tracer("github.com/bcpmesh/bcpmesh/mesh/trace", oteltrace.WithInstrumentationVersion(config.Version)), config.Definition)
+	e.projection = newProjection(e.provider.Tracer("github.com/bcpmesh/bcpmesh/mesh/telemetry", oteltrace.WithInstrumentationVersion(config.Version)), config.Definition)
 	return e, nil
 }
 
@@ -103,7 +103,7 @@ type bounded struct {
 func (b bounded) OnEnd(s sdktrace.ReadOnlySpan) {
 	if b.to.waiting.Add(1) > maxSpans {
 		b.to.waiting.Add(-1)
-		b.to.config.Counted(Dropped, 1)
+		b.to.config.Counted(dropped, 1)
 		return
 	}
 	b.SpanProcessor.OnEnd(s)

@@ -1,4 +1,4 @@
-package trace
+package telemetry
 
 import (
 	"cmp"
@@ -12,19 +12,12 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	oteltrace "go.opentelemetry.io/otel/trace"
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
-
-func TestMain(m *testing.M) {
-	bcptest.LeaveOut("TestAnswersOfCollectors")
-	goleak.VerifyTestMain(m)
-}
 
 var office = map[string]string{
 	"mesh.yaml": "approvers: [ann]\n",

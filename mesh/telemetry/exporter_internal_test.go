@@ -1,4 +1,4 @@
-package trace
+package telemetry
 
 import (
 	"compress/gzip"
@@ -85,7 +85,7 @@ func (c *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = proto.Unmarshal(body, &request)
 	}
-	if err != nil || r.Method != http.MethodPost || r.URL.Path != Path || r.Header.Get("Content-Type") != "application/x-protobuf" {
+	if err != nil || r.Method != http.MethodPost || r.URL.Path != TracesPath || r.Header.Get("Content-Type") != "application/x-protobuf" {
 		http.Error(w, "no traces", http.StatusBadRequest)
 		return
 	}
@@ -147,27 +147,27 @@ func (c *counts) add(outcome string, n int) {
 func (c *counts) overfull() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.of[Dropped] > 0
+	return c.of[dropped] > 0
 }
 
-func (c *counts) expect(t testing.TB, sent, lost int) {
+func (c *counts) expect(t testing.TB, taken, lost int) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	failIf(t, c.of[Sent] != sent || c.of[Undelivered] != lost || c.of[Dropped] != 0,
-		"%v, and not %d sent and %d lost", c.of, sent, lost)
+	failIf(t, c.of[sent] != taken || c.of[undelivered] != lost || c.of[dropped] != 0,
+		"%v, and not %d sent and %d lost", c.of, taken, lost)
 }
 
 // export starts an exporter to an endpoint; stop ends it, with time for what is
 // left.
-func export(t testing.TB, config Config) (e *Exporter, counted *counts, stop func()) {
+func export(t testing.TB, config ExportConfig) (e *Exporter, counted *counts, stop func()) {
 	t.Helper()
 	counted = &counts{of: map[string]int{}}
 	config.Counted = counted.add
 	if config.Definition == nil {
 		config.Definition = meshtest.Parse(t, branch)
 	}
-	e, err := Start(config)
+	e, err := Export(config)
 	noError(t, err)
 	stop = func() {
 		ctx, cancel := context.WithTimeout(context.Background(), meshtest.Patience)
@@ -193,7 +193,7 @@ func refusedPush(seq uint64) *bcp.Decision {
 // traced is a mesh whose traces go to a collector.
 func traced(t testing.TB, endpoint string) (*meshtest.Mesh, *counts, func()) {
 	t.Helper()
-	e, counted, stop := export(t, Config{Endpoint: endpoint, Version: "test"})
+	e, counted, stop := export(t, ExportConfig{Endpoint: endpoint, Version: "test"})
 	m := meshtest.Start(t, branch, func(c *mesh.Config) {
 		note := c.OnDecision
 		c.OnDecision = func(d *bcp.Decision) { note(d); e.Observe(d) }
@@ -211,7 +211,7 @@ func TestAgentsHaveNoPartInTraces(t *testing.T) {
 	t.Parallel()
 	const canary, theirs = "kanarienvogel", "0af7651916cd43dd8448eb211c80319c"
 	c := receive(t, httptest.NewServer)
-	m, counted, stop := traced(t, c.URL+Path)
+	m, counted, stop := traced(t, c.URL+TracesPath)
 	main, mailer := m.Connect(t, "main", bcp.RoleController), m.Connect(t, "mailer", bcp.RoleReader, nats.Name(canary))
 	header := nats.Header{
 		"traceparent": {"00-" + theirs + "-b7ad6b7169203331-01"}, "Traceparent": {"00-" + theirs + "-b7ad6b7169203331-01"},
@@ -286,7 +286,7 @@ func TestAgentsHaveNoPartInTraces(t *testing.T) {
 	}
 	counted.mu.Lock()
 	defer counted.mu.Unlock()
-	failIf(t, counted.of[Sent] != len(c.spans) || counted.of[Undelivered]+counted.of[Dropped] != 0,
+	failIf(t, counted.of[sent] != len(c.spans) || counted.of[undelivered]+counted.of[dropped] != 0,
 		"%d spans came, and %v", len(c.spans), counted.of)
 }
 
@@ -301,7 +301,7 @@ func TestCollectorThatHangsHarmsNothing(t *testing.T) {
 	hang := func(http.ResponseWriter) { <-release }
 	c := receive(t, httptest.NewServer, hang, hang, hang, hang)
 	t.Cleanup(func() { close(release) }) // before the collector closes
-	e, counted, _ := export(t, Config{Endpoint: c.URL + Path})
+	e, counted, _ := export(t, ExportConfig{Endpoint: c.URL + TracesPath})
 	m := meshtest.Start(t, branch, func(c *mesh.Config) {
 		note := c.OnDecision
 		c.OnDecision = func(d *bcp.Decision) { note(d); e.Observe(d) }
@@ -330,8 +330,8 @@ func TestCollectorThatHangsHarmsNothing(t *testing.T) {
 	counted.mu.Lock()
 	defer counted.mu.Unlock()
 	// Two spans of each, and up to three of the pushes that were delivered, of which the last came too late.
-	spans, least := counted.of[Undelivered]+counted.of[Dropped], 2*many
-	failIf(t, counted.of[Sent] != 0 || counted.of[Undelivered] > maxSpans || counted.of[Dropped] == 0 || spans < least || spans > least+6,
+	spans, least := counted.of[undelivered]+counted.of[dropped], 2*many
+	failIf(t, counted.of[sent] != 0 || counted.of[undelivered] > maxSpans || counted.of[dropped] == 0 || spans < least || spans > least+6,
 		"spans of %d pushes: %v", many, counted.of)
 }
 
@@ -340,7 +340,7 @@ func TestCollectorThatIsGone(t *testing.T) {
 	t.Parallel()
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	e, counted, stop := export(t, Config{Endpoint: gone.URL + Path})
+	e, counted, stop := export(t, ExportConfig{Endpoint: gone.URL + TracesPath})
 	e.Observe(refusedPush(1))
 	stop()
 	counted.expect(t, 0, 2)
@@ -370,7 +370,7 @@ func TestAnswersOfCollectors(t *testing.T) {
 		{"taken", nil, 1, 2, 0},
 		{"busy, then taken", []func(http.ResponseWriter){status(503, "Retry-After", "1")}, 2, 2, 0},
 		{"refused", []func(http.ResponseWriter){status(400)}, 1, 0, 2},
-		{"elsewhere", []func(http.ResponseWriter){status(307, "Location", elsewhere.URL+Path)}, 1, 0, 2},
+		{"elsewhere", []func(http.ResponseWriter){status(307, "Location", elsewhere.URL+TracesPath)}, 1, 0, 2},
 		{"partly", []func(http.ResponseWriter){func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/x-protobuf")
 			_, _ = w.Write(partly)
@@ -384,7 +384,7 @@ func TestAnswersOfCollectors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			to := receive(t, httptest.NewServer, c.answers...)
-			e, counted, stop := export(t, Config{Endpoint: to.URL + Path})
+			e, counted, stop := export(t, ExportConfig{Endpoint: to.URL + TracesPath})
 			e.Observe(refusedPush(1))
 			to.await(t, c.requests)
 			stop()
@@ -410,22 +410,22 @@ func TestTracesLeaveOverTLSAlone(t *testing.T) {
 		if err := CheckEndpoint(endpoint); !errors.Is(err, want) {
 			t.Errorf("%q: %v", endpoint, err)
 		}
-		e, err := Start(Config{Endpoint: endpoint, Definition: meshtest.Parse(t, branch)})
+		e, err := Export(ExportConfig{Endpoint: endpoint, Definition: meshtest.Parse(t, branch)})
 		failIf(t, !errors.Is(err, want), "%q starts: %v", endpoint, err)
 		if e != nil {
 			e.Stop(t.Context())
 		}
 	}
-	_, err := Start(Config{Endpoint: "http://127.0.0.1:4318"})
+	_, err := Export(ExportConfig{Endpoint: "http://127.0.0.1:4318"})
 	failIf(t, err == nil, "it starts without definitions")
 
 	c := receive(t, httptest.NewTLSServer)
 	c.Config.ErrorLog = nil
-	e, counted, stop := export(t, Config{Endpoint: c.URL + Path})
+	e, counted, stop := export(t, ExportConfig{Endpoint: c.URL + TracesPath})
 	e.Observe(refusedPush(1))
 	stop()
 	counted.expect(t, 0, 2)
-	e, counted, stop = export(t, Config{Endpoint: c.URL + Path})
+	e, counted, stop = export(t, ExportConfig{Endpoint: c.URL + TracesPath})
 	e.trusts(c)
 	e.Observe(refusedPush(1))
 	stop()
@@ -441,7 +441,7 @@ func TestTracesLeaveOverTLSAlone(t *testing.T) {
 func TestVariablesSendTracesNowhereElse(t *testing.T) {
 	elsewhere := receive(t, httptest.NewServer)
 	for name, value := range map[string]string{
-		"ENDPOINT": elsewhere.URL, "TRACES_ENDPOINT": elsewhere.URL + Path, "INSECURE": "true", "TRACES_INSECURE": "true",
+		"ENDPOINT": elsewhere.URL, "TRACES_ENDPOINT": elsewhere.URL + TracesPath, "INSECURE": "true", "TRACES_INSECURE": "true",
 		"HEADERS": "Authorization=other", "TRACES_HEADERS": "Authorization=other", "PROTOCOL": "http/json", "TRACES_PROTOCOL": "http/json", "COMPRESSION": "gzip",
 	} {
 		t.Setenv("OTEL_EXPORTER_OTLP_"+name, value)
@@ -450,7 +450,7 @@ func TestVariablesSendTracesNowhereElse(t *testing.T) {
 		t.Setenv(name, elsewhere.URL)
 	}
 	to := receive(t, httptest.NewTLSServer)
-	e, counted, stop := export(t, Config{Endpoint: to.URL + Path})
+	e, counted, stop := export(t, ExportConfig{Endpoint: to.URL + TracesPath})
 	e.trusts(to)
 	e.Observe(refusedPush(1))
 	stop()
@@ -471,7 +471,7 @@ func TestLogHasNoWordOfCollectors(t *testing.T) {
 	const canary = "kanarienvogel"
 	c := receive(t, httptest.NewServer, func(w http.ResponseWriter) { http.Error(w, canary, http.StatusTeapot) })
 	var log strings.Builder
-	e, counted, stop := export(t, Config{Endpoint: c.URL + Path, Logger: hclog.New(&hclog.LoggerOptions{Output: &log})})
+	e, counted, stop := export(t, ExportConfig{Endpoint: c.URL + TracesPath, Logger: hclog.New(&hclog.LoggerOptions{Output: &log})})
 	e.Observe(refusedPush(1))
 	c.await(t, 1)
 	stop()

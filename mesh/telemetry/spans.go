@@ -1,4 +1,4 @@
-package trace
+package telemetry
 
 import (
 	"container/list"

@@ -1,4 +1,4 @@
-package trace
+package telemetry
 
 import (
 	"container/list"
@@ -49,10 +49,9 @@ func (e *exchange) end(w *wait, at int64, mark string) {
 
 // The outcomes of exchanges for which bcp has no code.
 const (
-	delivered = "delivered"
-	refused   = "refused"
-	repeated  = "repeated"
-	gathered  = "gathered" // a push waits for the end of its window, which has its own trace
+	refused  = "refused"
+	repeated = "repeated"
+	gathered = "gathered" // a push waits for the end of its window, which has its own trace
 )
 
 // known reports whether the gateway knew the subject of the message. Otherwise

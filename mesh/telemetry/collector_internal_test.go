@@ -1,4 +1,4 @@
-package trace
+package telemetry
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 func TestDialsThisMachineAloneInTheClear(t *testing.T) {
 	t.Parallel()
 	transport := func(scheme string) *http.Transport {
-		c, err := newCollector(Config{Endpoint: scheme + "://localhost:4318"})
+		c, err := newCollector(ExportConfig{Endpoint: scheme + "://localhost:4318"})
 		noError(t, err)
 		return c.transport
 	}
