@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bcpmesh/bcpmesh/agents/sandbox"
+	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
@@ -277,8 +277,8 @@ func (c *Config) agentCommand(a *bcp.Agent) []string {
 func FindCommand(folder string, environ []string) func([]string, bcp.Sandbox) error {
 	return func(command []string, confinedBy bcp.Sandbox) error {
 		if confinedBy == bcp.SandboxRequired {
-			if err := sandbox.Detect().Missing(); err != nil {
-				return fmt.Errorf("%w: %s", err, sandbox.Remedy)
+			if err := process.DetectSandbox().Missing(); err != nil {
+				return fmt.Errorf("%w: %s", err, process.SandboxRemedy)
 			}
 		}
 		return supervisor.Find(supervisor.Program{Command: command, Dir: folder}, environ)

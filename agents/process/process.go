@@ -2,10 +2,11 @@
 // exactly the given environment, none of our open files, and no terminal. When
 // the program ends, everything that it started is killed; on Linux also when we
 // end, even by SIGKILL. A process that leaves the group goes on: a confined one
-// cannot leave it (package sandbox).
+// cannot leave it.
 //
-// [Output] makes its output safe to log. The mesh's supervisor and
-// agents/stdio use this package.
+// [Sandbox] confines it: [Sandbox.Command] starts a helper of this module, which
+// calls [EnterSandbox] to confine itself and then becomes the program. [Output]
+// makes its output safe to log.
 package process
 
 import (

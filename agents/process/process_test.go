@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && (amd64 || arm64)
 
 package process_test
 
@@ -12,31 +12,28 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents/process"
-	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // family is what the test binary is as a program: `keeper` starts a family of /bin/sh; `mesh` starts a keeper.
 const family = `trap "" HUP INT TERM; (sleep 600) & (sleep 600 & exec sleep 600) & echo grown; sleep 600 & wait`
 
-func TestMain(m *testing.M) {
+// growFamily starts the family, and stays until it is gone.
+func growFamily(who string) error {
 	self, err := os.Executable()
 	if err != nil {
-		panic(err)
+		return err
 	}
 	cmd := &exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", family}, Env: os.Environ(), Stdout: os.Stdout}
-	switch os.Getenv("FAMILY") {
-	case "mesh":
-		cmd = &exec.Cmd{Path: self, Args: []string{self}, Env: append(os.Environ(), "FAMILY=keeper"), Stdout: os.Stdout}
-	case "keeper":
-	default:
-		os.Exit(m.Run())
+	if who == "mesh" {
+		cmd = &exec.Cmd{Path: self, Args: []string{self, "family", "keeper"}, Env: os.Environ(), Stdout: os.Stdout}
 	}
 	running, err := process.Start(cmd)
 	if err != nil {
-		panic(err)
+		return err
 	}
 	fmt.Println("grown")
 	<-running.Done()
+	return nil
 }
 
 // Whoever is killed takes the whole family of its programs with it, not their first processes alone.
@@ -44,23 +41,20 @@ func TestMain(m *testing.M) {
 // covers P7.5, A-OUTLIVE
 func TestKilledWithItsFamily(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	bcptest.NoError(t, err)
 	for _, who := range []string{"keeper", "mesh"} {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.Command(self)
-			cmd.Env = append(os.Environ(), "FAMILY="+who)
+			cmd := exec.Command(self(t), "family", who)
 			family, err := cmd.StdoutPipe() // all of them hold its other end
-			bcptest.NoError(t, err)
-			bcptest.NoError(t, cmd.Start())
+			noError(t, err)
+			noError(t, cmd.Start())
 			lines := bufio.NewReader(family)
 			for range map[string]int{"keeper": 2, "mesh": 3}[who] { // each of them, and the programs
 				if line, err := lines.ReadString('\n'); err != nil || line != "grown\n" {
 					t.Fatal(line, err)
 				}
 			}
-			bcptest.NoError(t, cmd.Process.Kill())
+			noError(t, cmd.Process.Kill())
 			end := make(chan error, 1)
 			go func() {
 				_, err := io.Copy(io.Discard, lines)
@@ -68,11 +62,11 @@ func TestKilledWithItsFamily(t *testing.T) {
 			}()
 			select {
 			case err := <-end:
-				bcptest.FailIf(t, err != nil, "%v", err)
+				failIf(t, err != nil, "%v", err)
 			case <-time.After(20 * time.Second):
 				t.Error("some of the family live on")
 			}
-			bcptest.Fails(t, cmd.Wait(), nil, "it was not killed")
+			fails(t, cmd.Wait(), nil, "it was not killed")
 		})
 	}
 }

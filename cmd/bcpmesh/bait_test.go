@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// bait is what a program can reach that the mesh does not confine. The tests of agents/sandbox try much more.
+// bait is what a program can reach that the mesh does not confine. The tests of agents/process try much more.
 type bait struct {
 	Folder   string `json:"folder"` // with the file secret
 	TCP      string `json:"tcp"`

@@ -121,11 +121,8 @@ var rules = []rule{
 	// What an agent links against: it never sees the mesh, its streams or its keys.
 	{folder: "agents", internal: []string{"accounts/durable", "bcp", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/status", "bcp/wire", "subjects"}, external: []string{jsonText, jwtClaims, logging, natsClient, nkeys}},
 
-	// Starts somebody's program, and knows nothing of what it is for.
-	{folder: "agents/process", internal: []string{"bcp/guard", "bcp/inert"}, external: []string{logging, "golang.org/x/sys/unix"}},
-
-	// Confines programs, and knows nothing of what they are for.
-	{folder: "agents/sandbox", internal: nil, external: []string{jsonText, "github.com/landlock-lsm/go-landlock/landlock", "golang.org/x/net/bpf", "golang.org/x/sys/unix"}},
+	// Starts and confines somebody's program, and knows nothing of what it is for.
+	{folder: "agents/process", internal: []string{"bcp/guard", "bcp/inert"}, external: []string{jsonText, "github.com/landlock-lsm/go-landlock/landlock", logging, "golang.org/x/net/bpf", "golang.org/x/sys/unix"}},
 
 	// Makes agents of programs in any language.
 	{folder: "agents/stdio", internal: []string{"agents", "agents/process", "bcp", "bcp/wire"}, external: []string{"golang.org/x/sync/semaphore", jsonText, logging, natsClient}},
@@ -176,7 +173,7 @@ var rules = []rule{
 	{folder: "mesh/notify", internal: []string{"accounts/durable", "agents/fetch", "agents/folder", "agents/process", "bcp", "bcp/guard", "jetstream"}, external: []string{jsonText, logging, "github.com/wneessen/go-mail/smtp", natsClient}},
 	{
 		folder:   "mesh",
-		internal: append([]string{"accounts", "accounts/durable", "agents/folder", "agents/sandbox", "jetstream", "jetstream/verify", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/notify", "mesh/supervisor"}, corePackages...),
+		internal: append([]string{"accounts", "accounts/durable", "agents/folder", "agents/process", "jetstream", "jetstream/verify", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/notify", "mesh/supervisor"}, corePackages...),
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys, noteFormat, treeHashes},
 	},
 	// It is told what happened, may look at the state, and talks to a collector of traces; the mesh does not know of it.
@@ -242,7 +239,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/health", program: true,
-		internal: []string{"accounts", "agents", "agents/folder", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/sandbox", "bcp", "bcp/definition", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/server", "mesh/notify", "subjects"},
+		internal: []string{"accounts", "agents", "agents/folder", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/process", "bcp", "bcp/definition", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/server", "mesh/notify", "subjects"},
 		external: []string{commandLines, jwtClaims, logging, natsClient},
 	},
 	{
@@ -252,7 +249,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/process", "agents/sandbox", "agents/stdio", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
+		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/process", "agents/stdio", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{
@@ -358,7 +355,7 @@ var exceptions = []exception{
 	{"agents/fetch/page.go", "agents/decode", readsPages},
 	{"agents/fetch/page.go", readability, readsPages},
 	{"bcp/state/first.go", "hash/maphash", placeInMemory},
-	{"agents/sandbox/seccomp_linux.go", "unsafe", filterOfTheKernel},
+	{"agents/process/seccomp_linux.go", "unsafe", filterOfTheKernel},
 	{"mesh/gateway/dispatch.go", callSubject, "the dispatcher makes the calls, once it has asked the gate"},
 	{"bcp/definition/definition.go", "io/fs", definitionEdge},
 	{"bcp/definition/types.go", "time/tzdata", zoneNames},

@@ -21,7 +21,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/process"
-	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -70,10 +69,10 @@ func RunCell(ctx context.Context, p *cli.Program) error {
 
 // confine refuses to be a cell that is not confined, if it has to be: startCell does so.
 func confine(c cell.Configuration) error {
-	if c.Confined && !sandbox.Inside() {
+	if c.Confined && !process.InSandbox() {
 		return cli.Failf("the cell is not confined")
 	}
-	if most := int64(sandbox.DefaultMemory); c.Confined && most > 0 {
+	if most := int64(process.SandboxMemory); c.Confined && most > 0 {
 		debug.SetMemoryLimit(most * 3 / 4) // garbage goes before the limit of the sandbox ends the cell
 	}
 	return nil
@@ -104,7 +103,7 @@ func (o *AgentRun) run(ctx context.Context, p *cli.Program) (done cell.Done, err
 		return done, err
 	}
 	if agent.Sandbox == bcp.SandboxRequired && plans == 0 { // a planner has no cell
-		if err := sandbox.Detect().Missing(); err != nil {
+		if err := process.DetectSandbox().Missing(); err != nil {
 			return done, cli.Failf("%s cannot be confined, and is not started: %s", o.name, err).WithHint("start it in a container or a virtual machine, and say `sandbox: none` there")
 		}
 	}
@@ -278,7 +277,7 @@ func startCell(by bcp.Sandbox, read []string, output *process.Output) (c keeper.
 	}
 	cmd := &exec.Cmd{Path: self, Args: []string{"bcpmesh", "cell"}}
 	if by == bcp.SandboxRequired {
-		cmd, err = Confined(sandbox.Spec{Path: self, Args: cmd.Args, Read: read, Alone: true, Memory: sandbox.DefaultMemory})
+		cmd, err = Confined(process.Sandbox{Path: self, Args: cmd.Args, Read: read, Alone: true, Memory: process.SandboxMemory})
 	}
 	if err == nil {
 		var running *process.Process

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents/process"
-	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
@@ -33,7 +32,7 @@ func CellCommand(p *cli.Program, run func(context.Context, *cli.Program) error) 
 			case len(args) == 0:
 				return run(cmd.Context(), p)
 			case args[0] == enterWord && len(args) == 2:
-				return cli.Failf("the program was not started, because it could not be confined: %s", sandbox.Enter(args[1], os.Environ()))
+				return cli.Failf("the program was not started, because it could not be confined: %s", process.EnterSandbox(args[1], os.Environ()))
 			}
 			return cli.Usagef("cell: bcpmesh starts it")
 		},
@@ -51,9 +50,9 @@ func Keeper(run ...string) []string {
 }
 
 // confinable says how a program is confined: it may read these, and the files that its words name, below a folder.
-func confinable(words, env, read []string, below string) (s sandbox.Spec, err error) {
-	if err := sandbox.Detect().Missing(); err != nil {
-		return s, cli.Failf("the program cannot be confined, and is not started: %s", err).WithHint(sandbox.Remedy)
+func confinable(words, env, read []string, below string) (s process.Sandbox, err error) {
+	if err := process.DetectSandbox().Missing(); err != nil {
+		return s, cli.Failf("the program cannot be confined, and is not started: %s", err).WithHint(process.SandboxRemedy)
 	}
 	path, err := findProgram(words[0], env)
 	if err != nil {
@@ -73,11 +72,11 @@ func confinable(words, env, read []string, below string) (s sandbox.Spec, err er
 			read = append(read, in(word))
 		}
 	}
-	return sandbox.Spec{Path: path, Args: words, Read: read, Memory: sandbox.DefaultMemory}, nil
+	return process.Sandbox{Path: path, Args: words, Read: read, Memory: process.SandboxMemory}, nil
 }
 
 // Confined returns the command that runs a program confined.
-func Confined(s sandbox.Spec) (*exec.Cmd, error) {
+func Confined(s process.Sandbox) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -96,7 +95,7 @@ func Starts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cmd, err := Confined(sandbox.Spec{Path: program, Args: []string{program, "--help"}, Memory: sandbox.DefaultMemory})
+	cmd, err := Confined(process.Sandbox{Path: program, Args: []string{program, "--help"}, Memory: process.SandboxMemory})
 	if err != nil {
 		return err
 	}

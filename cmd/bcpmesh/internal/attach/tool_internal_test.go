@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/sandbox"
+	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
@@ -29,7 +29,7 @@ func TestKilledProgramIsInDoubt(t *testing.T) {
 // covers ALF-10
 func TestConfinedProgramHasItsPath(t *testing.T) {
 	t.Parallel()
-	missing := sandbox.Detect().Missing()
+	missing := process.DetectSandbox().Missing()
 	for below, want := range map[string]string{"": "./serve", "/mesh": "/mesh/serve"} {
 		if s, err := confinable([]string{"./serve", "no-file"}, nil, nil, below); (err != nil) != (missing != nil) || err == nil && (s.Path != want || len(s.Read) > 0) {
 			t.Errorf("below %q: %+v, %v", below, s, err)

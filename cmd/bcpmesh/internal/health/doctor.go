@@ -15,7 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
-	"github.com/bcpmesh/bcpmesh/agents/sandbox"
+	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/attach"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -44,8 +44,8 @@ type finding struct {
 
 // checkup collects findings.
 type checkup struct {
-	Findings []finding        `json:"checks"`
-	Sandbox  *sandbox.Support `json:"sandbox,omitempty"` // of --sandbox
+	Findings []finding               `json:"checks"`
+	Sandbox  *process.SandboxSupport `json:"sandbox,omitempty"` // of --sandbox
 	now      time.Time
 }
 
@@ -246,10 +246,10 @@ func (c *checkup) confinement(ctx context.Context) {
 			"%s: `sandbox: required` starts nothing here", starts)
 		return
 	}
-	offers := sandbox.Detect()
+	offers := process.DetectSandbox()
 	c.Sandbox = &offers
 	if missing := offers.Missing(); missing != nil {
-		c.add(id, failed, sandbox.Remedy, "`sandbox: required` starts nothing here: %s", missing)
+		c.add(id, failed, process.SandboxRemedy, "`sandbox: required` starts nothing here: %s", missing)
 		return
 	}
 	if starts != nil {

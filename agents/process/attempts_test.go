@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package sandbox_test
+package process_test
 
 import (
 	"cmp"
@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bcpmesh/bcpmesh/agents/sandbox"
+	"github.com/bcpmesh/bcpmesh/agents/process"
 )
 
 // bait are the targets of tryAll: harmless things that a program without a sandbox can
@@ -197,10 +197,10 @@ func runMemory() error {
 	return (&exec.Cmd{Path: fmt.Sprintf("/proc/self/fd/%d", fd), Args: []string{"true"}}).Run()
 }
 
-// grow asks for more than [sandbox.DefaultMemory] in each of the ways that there are, and writes into none of it.
+// grow asks for more than [process.SandboxMemory] in each of the ways that there are, and writes into none of it.
 func grow() error {
-	const more, protection = sandbox.DefaultMemory + 64<<20, unix.PROT_READ | unix.PROT_WRITE
-	if sandbox.DefaultMemory == 0 {
+	const more, protection = process.SandboxMemory + 64<<20, unix.PROT_READ | unix.PROT_WRITE
+	if process.SandboxMemory == 0 {
 		return errors.New("there is no limit")
 	}
 	for _, flags := range []int{unix.MAP_PRIVATE, unix.MAP_SHARED, unix.MAP_SHARED_VALIDATE, unix.MAP_PRIVATE | unix.MAP_GROWSDOWN} {

@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-package sandbox
+package process
 
 import (
 	"errors"
@@ -17,18 +17,18 @@ import (
 // scopesLandlock is the first version that confines signals and abstract sockets.
 const scopesLandlock = 6
 
-// Detect returns what this machine supports.
-func Detect() Support {
-	s := Support{System: runtime.GOOS + "/" + runtime.GOARCH, Seccomp: hasFilters()}
+// DetectSandbox returns what this machine supports.
+func DetectSandbox() SandboxSupport {
+	s := SandboxSupport{System: runtime.GOOS + "/" + runtime.GOARCH, Seccomp: hasFilters()}
 	if version, err := llsys.LandlockGetABIVersion(); err == nil {
 		s.Landlock = version
 	}
 	return s
 }
 
-// Inside reports whether this process cannot gain privileges and has its system calls filtered, as [Enter] leaves it. A
+// InSandbox reports whether this process cannot gain privileges and has its system calls filtered, as [EnterSandbox] leaves it. A
 // container may do so, too.
-func Inside() bool {
+func InSandbox() bool {
 	alone, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
 	if err != nil || alone != 1 {
 		return false
@@ -39,7 +39,7 @@ func Inside() bool {
 
 // enter confines this process, in an order in which each step is still allowed, and
 // executes the program.
-func (s Spec) enter(environ []string) error {
+func (s Sandbox) enter(environ []string) error {
 	runtime.LockOSThread() // the capabilities of the executing thread are dropped
 	for resource, limit := range map[int]uint64{unix.RLIMIT_CORE: 0, unix.RLIMIT_NOFILE: maxFiles, unix.RLIMIT_STACK: maxStack, unix.RLIMIT_DATA: uint64(s.Memory)} {
 		if resource == unix.RLIMIT_DATA && s.Memory == 0 {
@@ -59,7 +59,7 @@ func (s Spec) enter(environ []string) error {
 	if err := landlock.V11.BestEffort().Restrict(rules...); err != nil {
 		return fmt.Errorf("restrict files: %w", err)
 	}
-	if err := loadFilter(s.Alone, s.NoScopes || Detect().Landlock < scopesLandlock); err != nil {
+	if err := loadFilter(s.Alone, s.NoScopes || DetectSandbox().Landlock < scopesLandlock); err != nil {
 		return fmt.Errorf("restrict system calls: %w", err)
 	}
 	err = unix.Exec(s.Path, s.Args, environ)
@@ -90,7 +90,7 @@ func dropCapabilities() error {
 }
 
 // rules returns the rules for the program's files.
-func (s Spec) rules() ([]landlock.Rule, error) {
+func (s Sandbox) rules() ([]landlock.Rule, error) {
 	rules := []landlock.Rule{landlock.RWFiles("/dev/null").IgnoreIfMissing(), landlock.ROFiles("/dev/zero", "/dev/urandom", "/dev/random").IgnoreIfMissing()}
 	for i, name := range s.Reads() {
 		info, err := os.Stat(name)

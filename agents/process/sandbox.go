@@ -1,18 +1,4 @@
-// Package sandbox confines a program before it runs. The program can read its
-// own files and those of the system, write nothing, reach no network and no
-// other process, and gain no privileges. It can communicate only over inherited
-// streams.
-//
-// [Spec.Command] starts a helper of this module, which calls [Enter] to
-// confine itself and then becomes the program. On Linux this uses Landlock
-// (files, TCP, signals) and seccomp (system calls), and needs no privileges.
-// Other systems have no sandbox, and [Support.Missing] says so.
-//
-// It is not a virtual machine: the program shares the kernel, the processor
-// and the clock. It can see that a file exists, its size and when it was
-// changed. Without [Spec.Alone] it can start any number of processes, which are
-// confined like it, and end with their keeper (package process).
-package sandbox
+package process
 
 import (
 	"errors"
@@ -24,13 +10,20 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Spec says which program to confine, and what it may read.
-type Spec struct {
+// Sandbox says which program to confine before it runs, and what it may read. It can write nothing, reach no network and
+// no other process, and gain no privileges: it communicates over inherited streams alone. On Linux this uses Landlock
+// (files, TCP, signals) and seccomp (system calls), and needs no privileges. Other systems have no sandbox, and
+// [SandboxSupport.Missing] says so.
+//
+// It is not a virtual machine: the program shares the kernel, the processor and the clock. It can see that a file
+// exists, its size and when it was changed. Without Alone it can start any number of processes, which are confined like
+// it, and end with their keeper ([Start]).
+type Sandbox struct {
 	// Path is the program's file, and Args its argv. Path need not be absolute; it is not looked up.
 	Path string   `json:"path"`
 	Args []string `json:"args"`
-	// Read are files and folders that it may read, with everything below. Those of the
-	// system ([System]) and Path are included, and all of them may be executed.
+	// Read are files and folders that it may read, with everything below. [Sandbox.Reads] adds Path and those of the
+	// system, and all of them may be executed.
 	Read []string `json:"read,omitzero"`
 	// Alone lets the program start no processes, so that Memory bounds all of it.
 	Alone bool `json:"alone,omitzero"`
@@ -40,8 +33,12 @@ type Spec struct {
 	NoScopes bool `json:"no_scopes,omitzero"`
 }
 
-// Reads are all files and folders that the program may read.
-func (s Spec) Reads() []string { return append(append([]string{s.Path}, s.Read...), System()...) }
+// Reads are all files and folders that the program may read; those of the system if they exist.
+func (s Sandbox) Reads() []string {
+	return append(append([]string{s.Path}, s.Read...),
+		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store",
+		"/etc/ld.so.cache", "/etc/localtime", "/etc/ssl/openssl.cnf")
+}
 
 const (
 	maxFiles = 512     // that a confined program may have open
@@ -49,9 +46,9 @@ const (
 )
 
 // Command returns the command that runs the program confined. helper is the argv of a
-// program that passes its last argument to [Enter]. The caller sets the environment and
+// program that passes its last argument to [EnterSandbox]. The caller sets the environment and
 // the streams.
-func (s Spec) Command(helper []string) (*exec.Cmd, error) {
+func (s Sandbox) Command(helper []string) (*exec.Cmd, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
@@ -59,14 +56,14 @@ func (s Spec) Command(helper []string) (*exec.Cmd, error) {
 	return &exec.Cmd{Path: helper[0], Args: append(append([]string{}, helper...), string(text))}, nil
 }
 
-// Enter confines this process according to a spec of [Spec.Command] and executes the
+// EnterSandbox confines this process according to a spec of [Sandbox.Command] and executes the
 // program. It returns only if that fails; then nothing of the program has run.
-func Enter(spec string, environ []string) error {
-	var s Spec
+func EnterSandbox(spec string, environ []string) error {
+	var s Sandbox
 	if err := json.Unmarshal([]byte(spec), &s, json.RejectUnknownMembers(true)); err != nil {
 		return errors.New("the sandbox's description is not understood")
 	}
-	if err := Detect().Missing(); err != nil {
+	if err := DetectSandbox().Missing(); err != nil {
 		return err
 	}
 	for i, name := range s.Read {
@@ -79,17 +76,8 @@ func Enter(spec string, environ []string) error {
 	return s.enter(environ)
 }
 
-// System returns the files and folders of the system that a confined program may read
-// and execute, if they exist.
-func System() []string {
-	return []string{
-		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store",
-		"/etc/ld.so.cache", "/etc/localtime", "/etc/ssl/openssl.cnf",
-	}
-}
-
-// Support is what this machine supports for a sandbox.
-type Support struct {
+// SandboxSupport is what this machine supports for a sandbox.
+type SandboxSupport struct {
 	System string `json:"system"` // linux, darwin, …, and the architecture
 	// Landlock is its ABI version, 0 for none.
 	Landlock int  `json:"landlock"`
@@ -100,7 +88,7 @@ type Support struct {
 const minLandlock = 3
 
 // Missing says why programs cannot be confined here, or returns nil.
-func (s Support) Missing() error {
+func (s SandboxSupport) Missing() error {
 	switch {
 	case runtime.GOOS != "linux":
 		return fmt.Errorf("there is no sandbox on %s", runtime.GOOS)
@@ -114,5 +102,5 @@ func (s Support) Missing() error {
 	return nil
 }
 
-// Remedy says what to do if [Support.Missing] is not nil.
-const Remedy = "run the command in a container, as another user or in a virtual machine, and say `sandbox: own`"
+// SandboxRemedy says what to do if [SandboxSupport.Missing] is not nil.
+const SandboxRemedy = "run the command in a container, as another user or in a virtual machine, and say `sandbox: own`"

@@ -1,4 +1,4 @@
-package sandbox
+package process
 
 import "golang.org/x/sys/unix"
 
