@@ -51,6 +51,7 @@ type look struct {
 	opacity       float64
 	invisible     bool
 	letterSpacing float64
+	display, box  string // of the element itself: nothing inherits them
 }
 
 // unseen reports whether nobody sees text of such a look.
@@ -107,6 +108,9 @@ func (h *hider) element(n *html.Node, l look) {
 		return
 	}
 	l, hides := h.apply(l, n, h.sheet.declared(n))
+	if l.box != "" {
+		n.Attr = append(n.Attr, html.Attribute{Key: boxKey, Val: l.box})
+	}
 	if hides || h.unrendered(n) || n.Data == "img" && (h.options.Mail || l.unseen()) {
 		h.drop(n)
 		return
@@ -205,10 +209,11 @@ func (h *hider) folded(n *html.Node) bool {
 
 // apply returns the look below an element, and whether nothing of it is seen.
 func (h *hider) apply(l look, n *html.Node, all []declaration) (look, bool) {
+	outer, v := l.display, map[string]string{}
 	if len(all) == 0 && len(n.Attr) == 0 {
+		l.display, l.box = "", boxOf(v, outer)
 		return l, false
 	}
-	v := map[string]string{}
 	if _, hidden := attribute(n.Attr, "hidden"); hidden {
 		v["display"] = "none"
 	}
@@ -242,6 +247,7 @@ func (h *hider) apply(l look, n *html.Node, all []declaration) (look, bool) {
 		}
 		v[cmp.Or(logical[d.property], d.property)] = value
 	}
+	l.display, l.box = v["display"], boxOf(v, outer)
 	painted := l.painted
 	l = l.inherit(v)
 	layer, layered := number(v["z-index"])
@@ -254,6 +260,26 @@ func (h *hider) apply(l look, n *html.Node, all []declaration) (look, bool) {
 		l.painted = painted
 	}
 	return l, takenOut(v, l.size)
+}
+
+// boxKey is the attribute by which [Write] knows boxes: the parser leaves none of this name.
+const boxKey = "\x00box"
+
+// boxOf says how an element stands apart by its style: on lines of its own ("lines"), as what lies in a flex or a
+// grid container does too or what floats ("blank"), or not at all.
+func boxOf(v map[string]string, outer string) string {
+	display := v["display"]
+	switch display {
+	case "block", "flex", "grid", "table", "list-item", "flow-root", "table-row":
+		return "lines"
+	case "inline-block", "inline-flex", "inline-grid", "inline-table", "table-cell":
+		return "blank"
+	}
+	floats := v["float"] == "left" || v["float"] == "right" || v["position"] == "absolute" || v["position"] == "fixed"
+	if floats || strings.HasSuffix(outer, "flex") || strings.HasSuffix(outer, "grid") {
+		return "blank"
+	}
+	return ""
 }
 
 // logical are properties by the direction of the text, which in most documents is from left to right.

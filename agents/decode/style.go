@@ -33,7 +33,7 @@ var (
 )
 
 // relevant are the properties that can hide text.
-var relevant = wordSet(`display visibility opacity color text-fill-color background background-color background-image background-clip
+var relevant = wordSet(`display float visibility opacity color text-fill-color background background-color background-image background-clip
 	font font-size line-height text-indent letter-spacing position left right top bottom inset inset-inline inset-inline-start inset-inline-end
 	inset-block inset-block-start inset-block-end z-index margin margin-left margin-top margin-right margin-bottom margin-inline margin-inline-start
 	margin-inline-end margin-block margin-block-start transform scale translate rotate zoom backface-visibility width height max-width max-height

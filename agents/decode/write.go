@@ -12,7 +12,8 @@ import (
 const maxText = 2 << 20
 
 // Write writes an element with its contents as text: headings with #, list items with a hyphen or their
-// number, table rows with bars, and links followed by a number. number returns that of a link by the value of
+// number, table rows with bars, ~~ around what is struck, ^ before a raised number behind another one, [x] for what is ticked, and
+// links followed by a number. number returns that of a link by the value of
 // its attribute, 0 for none; nil numbers nothing.
 func Write(n *html.Node, number func(href string) int) string {
 	w := &writer{number: number, breaks: 2}
@@ -28,6 +29,7 @@ type writer struct {
 	number func(href string) int
 	breaks int   // line breaks at the end of the output
 	space  bool  // a blank is owed
+	raised bool  // what comes is raised, and behind a digit
 	pre    int   // open elements that preserve white space
 	cells  int   // of the open row
 	lists  []int // the next number of each open list; -1: no numbers
@@ -80,7 +82,10 @@ func (w *writer) raw(s string) {
 	if w.space {
 		w.b.WriteByte(' ')
 		w.space = false
+	} else if w.raised && isDigit(s[0]) {
+		w.b.WriteByte('^')
 	}
+	w.raised = false
 	w.b.WriteString(s)
 	if trimmed := strings.TrimRight(s, "\n"); trimmed == "" {
 		w.breaks += len(s)
@@ -100,6 +105,7 @@ func (w *writer) line(n int) {
 
 func (w *writer) open(name string, attributes []html.Attribute) {
 	w.block(name)
+	w.apart(name, attributes)
 	switch name {
 	case "br":
 		w.space = false
@@ -113,9 +119,13 @@ func (w *writer) open(name string, attributes []html.Attribute) {
 	case "ul", "menu":
 		w.lists = append(w.lists, -1)
 	case "ol":
-		w.lists = append(w.lists, 1)
+		w.lists = append(w.lists, whole(attributes, "start", 1))
 	case "li":
-		w.item()
+		w.item(attributes)
+	case "del", "s", "strike":
+		w.raw("~~")
+	case "sup":
+		w.raised = !w.space && w.b.Len() > 0 && isDigit(w.b.String()[w.b.Len()-1])
 	case "tr":
 		w.cells = 0
 	case "td", "th":
@@ -147,7 +157,13 @@ func (w *writer) close(n *html.Node) {
 		w.pre--
 	case "a":
 		w.link(n)
+	case "del", "s", "strike":
+		w.space = false
+		w.raw("~~")
+	case "sup":
+		w.raised = false
 	}
+	w.apart(n.Data, n.Attr)
 	w.block(n.Data)
 }
 
@@ -169,14 +185,39 @@ func (w *writer) block(name string) {
 	}
 }
 
+// apart sets an element apart that does not run into its neighbours by its style. Cells have their bars.
+func (w *writer) apart(name string, attributes []html.Attribute) {
+	switch box, _ := attribute(attributes, boxKey); {
+	case name == "td", name == "th":
+	case box == "lines":
+		w.line(1)
+	case box == "blank" && w.pre == 0:
+		w.box("")
+	}
+}
+
+// whole returns the positive number of an attribute, or what counts without one.
+func whole(attributes []html.Attribute, key string, otherwise int) int {
+	value, _ := attribute(attributes, key)
+	if n, err := strconv.Atoi(value); err == nil && n > 0 && n < 1_000_000 {
+		return n
+	}
+	return otherwise
+}
+
 // box writes the text of what has a border of its own, so that it runs into nothing beside it.
 func (w *writer) box(text string) { w.write(" " + text + " ") }
 
 // inputText is what a person sees in a field of a form.
 func inputText(attributes []html.Attribute) string {
 	switch kind, _ := attribute(attributes, "type"); strings.ToLower(kind) {
-	case "hidden", "password", "checkbox", "radio", "file", "image", "color", "range":
+	case "hidden", "password", "file", "image", "color", "range":
 		return ""
+	case "checkbox", "radio":
+		if _, ticked := attribute(attributes, "checked"); ticked {
+			return "[x]"
+		}
+		return "[ ]"
 	}
 	if value, _ := attribute(attributes, "value"); value != "" {
 		return value
@@ -186,13 +227,13 @@ func inputText(attributes []html.Attribute) string {
 }
 
 // item begins an item of the innermost list.
-func (w *writer) item() {
+func (w *writer) item(attributes []html.Attribute) {
 	mark := "- "
 	if n := len(w.lists); n > 0 {
 		w.raw(strings.Repeat("  ", min(n-1, 8)))
 		if w.lists[n-1] > 0 {
-			mark = strconv.Itoa(w.lists[n-1]) + ". "
-			w.lists[n-1]++
+			number := whole(attributes, "value", w.lists[n-1])
+			mark, w.lists[n-1] = strconv.Itoa(number)+". ", number+1
 		}
 	}
 	w.raw(mark)
@@ -219,5 +260,7 @@ func attribute(attributes []html.Attribute, key string) (value string, ok bool) 
 	}
 	return "", false
 }
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func isBlank(r rune) bool { return strings.ContainsRune(" \t\n\r\f", r) }

@@ -163,11 +163,17 @@ func TestSmallAndBrokenHTML(t *testing.T) {
 		"<h1>a</h1><h3>b</h3>":                                     "# a\n\n### b",
 		"<ul><li>a<ul><li>b</li></ul></li><li>c</li></ul>":         "- a\n  - b\n- c",
 		"<td>a</td></ul></ol></a></pre></table>":                   "a",
-		"<":                                                        "<",
-		"":                                                         "",
-		"x" + strings.Repeat("<div>", 100_000) + "deep":            "x",
-		strings.Repeat("<p>", 60_000) + "many":                     "many",
-		"<textarea> a\n b</textarea>":                              "a\n b",
+		"<ol start=5><li>a<li value=9>b<li>c</ol>":                 "5. a\n9. b\n10. c",
+		"19<sup>99</sup> m<sup>2</sup> 1<sup>st</sup> <s>12</s> 9": "19^99 m2 1st ~~12~~ 9",
+		"<input type=checkbox checked>a <input type=radio>b":       "[x] a [ ] b",
+		"<i style='display:block'>1</i><b>2</b>":                   "1\n2",
+		"<style>p{display:flex}</style><p><i>1</i><b>2</b>":        "1 2",
+		"<i style='float:left'>1</i>2<b style='display:inline-block'>3</b><b style='position:absolute'>4</b>": "1 2 3 4",
+		"<": "<",
+		"":  "",
+		"x" + strings.Repeat("<div>", 100_000) + "deep": "x",
+		strings.Repeat("<p>", 60_000) + "many":          "many",
+		"<textarea> a\n b</textarea>":                   "a\n b",
 	} {
 		p := read(t, htmlType, source, ReadOptions{})
 		failIf(t, strings.TrimSpace(p.Text) != want, "%.80q: %.200q, want %q", source, p.Text, want)
