@@ -79,20 +79,35 @@ func (w *walker) addresses(value string) (all []Address) {
 		w.message.mark(AddressesCut)
 		value = clip(value, maxHeaderBytes)
 	}
+	add := func(text string) {
+		if text != "" && len(all) <= maxRecipients {
+			all = append(all, w.address(text))
+		}
+	}
 	var item strings.Builder
+	half := "" // what stands before a comma and is no address may be a half of a name, as in Miller, Ann <a@example.com>
 	for _, token := range append(addressToken.FindAllString(value, -1), ",") {
 		switch {
 		case token == ":" && !strings.Contains(item.String(), "@"): // the name of a group
 			item.Reset()
 		case token == ",", token == ";":
-			if text := strings.TrimSpace(item.String()); text != "" && len(all) <= maxRecipients {
-				all = append(all, w.address(text))
-			}
+			text := strings.TrimSpace(item.String())
 			item.Reset()
+			if at := strings.Index(text, "<"); half != "" && at > 0 && strings.Contains(text[at:], "@") {
+				text, half = half+", "+text, ""
+			}
+			add(half)
+			half = ""
+			if token == "," && !strings.Contains(text, "@") {
+				half = text
+			} else {
+				add(text)
+			}
 		default:
 			item.WriteString(token)
 		}
 	}
+	add(half)
 	return all
 }
 

@@ -77,11 +77,18 @@ type contentType struct {
 // parameter is one with its value, which has quotes or ends with the next semicolon.
 var parameter = regexp.MustCompile(`(?s);([^=;]*)=[ \t]*("(?:[^"\\]|\\.)*"?|[^;]*)`)
 
+// noSemicolon is a type without the semicolon before its parameters, as in "text/html charset=utf-8".
+var noSemicolon = regexp.MustCompile(`^(\s*[^\s;="()]+)\s+[^\s;="()]+=`)
+
 // parseType parses a value as far as possible: real mail has blanks without quotes, and comments.
 func (w *walker) parseType(value string) contentType {
 	if len(value) > maxFieldBytes {
 		w.message.mark(BadHeader)
 		value = clip(value, maxFieldBytes)
+	}
+	if at := noSemicolon.FindStringSubmatchIndex(value); at != nil {
+		w.message.mark(BadHeader)
+		value = value[:at[3]] + ";" + value[at[3]:]
 	}
 	kind, _, _ := strings.Cut(value, ";")
 	t := contentType{kind: strings.ToLower(strings.TrimSpace(withoutComments(kind))), parameters: map[string]string{}}

@@ -216,7 +216,7 @@ func (w *walker) attach(p leaf, depth int) {
 	switch {
 	case p.kind == "message/rfc822" || p.kind == "message/global":
 		a.Text = w.attachedMessage(p.content, depth)
-	case p.kind == "text/html":
+	case strings.HasPrefix(p.kind, "text/") && strings.HasSuffix(p.kind, "html"): // text/x-amp-html hides text too
 		text, hidden := w.stripHTML(p)
 		a.Text, w.hidden = text, append(w.hidden, hidden...)
 	case p.kind == "text/calendar" || p.kind == "text/vcard":
@@ -287,15 +287,18 @@ func (w *walker) stripHTML(p leaf) (text string, hidden []string) {
 }
 
 // texts joins the collected text, in the order of the message: HTML only if there is no plain text
-// that says the same.
+// that says the same, or if that lacks most of its words, as "your program shows no HTML" does.
 func (w *walker) texts() (text, hidden string) {
 	var pieces []string
 	for _, p := range w.collected {
 		if p.html && p.group != nil && strings.TrimSpace(p.group.plain) != "" {
-			if hasMore(p.text, p.group.plain) {
+			lacking, all := lacks(p.group.plain, p.text)
+			if lacking > 0 {
 				w.message.mark(VersionsDiffer)
 			}
-			continue
+			if 2*lacking <= all {
+				continue
+			}
 		}
 		if p.text != "" {
 			pieces = append(pieces, p.text)
@@ -312,19 +315,24 @@ func (w *walker) texts() (text, hidden string) {
 	return w.cut(text, w.limits.text), w.cut(hidden, w.limits.text)
 }
 
-// hasMore reports whether a text has words that another one has not.
-func hasMore(text, other string) bool {
-	notWord := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
-	known := map[string]bool{}
-	for word := range strings.FieldsFuncSeq(strings.ToLower(other), notWord) {
-		known[word] = true
-	}
-	for word := range strings.FieldsFuncSeq(strings.ToLower(text), notWord) {
-		if !known[word] {
-			return true
+// lacks returns how many of all the words of another text a text has not.
+func lacks(text, other string) (lacking, all int) {
+	has := wordsOf(text)
+	for word := range wordsOf(other) {
+		all++
+		if !has[word] {
+			lacking++
 		}
 	}
-	return false
+	return lacking, all
+}
+
+func wordsOf(text string) map[string]bool {
+	words := map[string]bool{}
+	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		words[word] = true
+	}
+	return words
 }
 
 func (w *walker) cut(s string, limit int) string {
