@@ -100,7 +100,6 @@ var rules = []rule{
 		internal: []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/lint", "bcp/text", "bcp/wire"},
 		external: []string{cronParser, jsonText, textLib, yamlText},
 	},
-	{folder: "bcp/explore", testSupport: true},
 
 	{folder: "subjects", core: true, internal: []string{"bcp"}},
 	// Writes files, and knows nothing of what is in them.

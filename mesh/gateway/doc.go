@@ -8,8 +8,8 @@
 // unacknowledged deliveries are kept in the state and not in messages, so
 // restarts, lost messages and reconnects need no special handling.
 //
-// Package bcp/explore has a copy of open, take, step and recover, and searches
-// it for violations of a guarantee. Change both together.
+// The tests of bcp/state (explore_test.go) have a copy of open, take, step and
+// recover, and search it for violations of a guarantee. Change both together.
 //
 // The gateway has a bounded queue for each agent and serves the queues in turn,
 // so an agent that floods delays only itself: links.go, inbound.go and inbox.go. What is

@@ -1,4 +1,4 @@
-package explore
+package state_test
 
 import (
 	"bytes"
