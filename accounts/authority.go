@@ -21,7 +21,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 )
 
 const (
@@ -161,7 +161,7 @@ func (a *Authority) renew(now time.Time) error {
 	if a.certificate, err = a.sign(template, template, nil); err != nil {
 		return err
 	}
-	return durable.Replace(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw}), publicMode)
+	return disk.Replace(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw}), publicMode)
 }
 
 // File returns the path of the authority's certificate, by which agents recognise

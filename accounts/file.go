@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 )
 
 const (
@@ -94,17 +94,17 @@ func readOnce(path string) ([]byte, error) {
 // createFile writes a private file that must not exist, complete or not at all.
 // It survives a crash once its folder is synced.
 func createFile(path string, content []byte) error {
-	return durable.CreateUnsynced(path, content, fileMode)
+	return disk.CreateUnsynced(path, content, fileMode)
 }
 
 // replaceFile writes a private file over an existing one, complete or not at
 // all, and syncs the folder with everything created in it before.
-func replaceFile(path string, content []byte) error { return durable.Replace(path, content, fileMode) }
+func replaceFile(path string, content []byte) error { return disk.Replace(path, content, fileMode) }
 
 // makeFolder makes a private folder, which appears filled or not at all, and the one that it is in.
 func makeFolder(folder string, fill func(draft string) error) error {
 	in := filepath.Dir(folder)
-	draft := filepath.Join(in, durable.DraftPrefix+rand.Text())
+	draft := filepath.Join(in, disk.DraftPrefix+rand.Text())
 	if err := errors.Join(os.MkdirAll(in, folderMode), os.Mkdir(draft, folderMode)); err != nil {
 		return err
 	}
@@ -112,5 +112,5 @@ func makeFolder(folder string, fill func(draft string) error) error {
 	if err := fill(draft); err != nil {
 		return err
 	}
-	return durable.Move(draft, folder)
+	return disk.Move(draft, folder)
 }

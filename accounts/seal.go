@@ -14,7 +14,7 @@ import (
 
 	"filippo.io/age"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -249,7 +249,7 @@ func (s *Store) secretOrNew(name string, create func() ([]byte, error)) (content
 		if content, err = create(); err != nil {
 			return err
 		}
-		return errors.Join(s.writeSecret(path, content, createFile), durable.SyncFolder(s.folder))
+		return errors.Join(s.writeSecret(path, content, createFile), disk.SyncFolder(s.folder))
 	})
 	return content, err
 }
@@ -267,7 +267,7 @@ func (s *Store) Seal(passphrase []byte) error {
 		content, err := readFile(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			if content, err = newSeal(passphrase, s.seal.work); err == nil {
-				err = errors.Join(createFile(file, content), durable.SyncFolder(s.folder))
+				err = errors.Join(createFile(file, content), disk.SyncFolder(s.folder))
 			}
 		}
 		if err != nil {
@@ -320,7 +320,7 @@ func newSeal(passphrase []byte, work int) ([]byte, error) {
 func (s *Store) removeDrafts() error {
 	var err error
 	for _, folder := range []string{s.folder, filepath.Join(filepath.Dir(s.folder), authorityFolder)} {
-		drafts, globErr := filepath.Glob(filepath.Join(folder, durable.DraftPrefix+"*"))
+		drafts, globErr := filepath.Glob(filepath.Join(folder, disk.DraftPrefix+"*"))
 		err = errors.Join(err, globErr)
 		for _, draft := range drafts {
 			err = errors.Join(err, os.Remove(draft))

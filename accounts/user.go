@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -91,7 +91,7 @@ func (c Creds) Text() []byte {
 // WriteFile writes a creds file that only its owner can read (mode 0600). It
 // refuses to replace a file, and leaves no file when it fails.
 func (c Creds) WriteFile(path string) error {
-	return c.write(path, func(path string, content []byte) error { return durable.Create(path, content, fileMode) })
+	return c.write(path, func(path string, content []byte) error { return disk.Create(path, content, fileMode) })
 }
 
 // ReplaceFile writes the creds file over an existing one, atomically.

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -90,7 +90,7 @@ func (k *markStore) write() {
 	if !due {
 		return
 	}
-	if err := durable.Replace(k.file, []byte(text+"\n"), 0o600); err != nil {
+	if err := disk.Replace(k.file, []byte(text+"\n"), 0o600); err != nil {
 		k.log.Warn("the mark is kept in memory alone", "error", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 )
 
 // outcomeMemory is how long an outcome is remembered: after that no kernel repeats a
@@ -56,7 +56,7 @@ func OpenOutcomes(name string) (*Outcomes, error) {
 			kept.Write(line)
 		}
 	}
-	if err := durable.Replace(name, kept.Bytes(), 0o600); err != nil {
+	if err := disk.Replace(name, kept.Bytes(), 0o600); err != nil {
 		return nil, fmt.Errorf("agents: writing outcomes: %w", err)
 	}
 	if o.file, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0); err != nil {

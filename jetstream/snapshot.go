@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -83,7 +83,7 @@ func (s *Snapshots) write(snapshot Snapshot) (err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	draft, err := durable.New(filepath.Join(s.dir, snapshotName(snapshot.Decision)), 0o600)
+	draft, err := disk.NewDraft(filepath.Join(s.dir, snapshotName(snapshot.Decision)), 0o600)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (s *Snapshots) RemoveBefore(decision uint64) error {
 			err = errors.Join(err, os.Remove(filepath.Join(s.dir, name)))
 		}
 	}
-	return errors.Join(err, durable.SyncFolder(s.dir))
+	return errors.Join(err, disk.SyncFolder(s.dir))
 }
 
 // prune keeps the newest, but none that claims to be newer than the one just
@@ -128,7 +128,7 @@ func (s *Snapshots) prune(newest string) error {
 		}
 		err = errors.Join(err, os.Remove(filepath.Join(s.dir, name)))
 	}
-	drafts, _ := filepath.Glob(filepath.Join(s.dir, durable.DraftPrefix+"*")) // of a crash; there is one writer
+	drafts, _ := filepath.Glob(filepath.Join(s.dir, disk.DraftPrefix+"*")) // of a crash; there is one writer
 	for _, draft := range drafts {
 		err = errors.Join(err, os.Remove(draft))
 	}

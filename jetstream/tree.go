@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -326,7 +326,7 @@ func appendLine(name string, value any) (err error) {
 	if _, err := f.WriteAt(append(line, '\n'), end); err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), durable.SyncFolder(filepath.Dir(name)))
+	return errors.Join(f.Sync(), disk.SyncFolder(filepath.Dir(name)))
 }
 
 // treeBefore returns the tree of what was cut off the journal, which only the

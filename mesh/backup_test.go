@@ -17,7 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -229,11 +229,11 @@ func TestForgedBackup(t *testing.T) {
 	m := busy(t)
 	m.Stop(t)
 	// A writer that was killed may have left an old key, in the clear.
-	noError(t, os.WriteFile(filepath.Join(m.State, "keys", durable.DraftPrefix+"1"), []byte("secret"), 0o600))
+	noError(t, os.WriteFile(filepath.Join(m.State, "keys", disk.DraftPrefix+"1"), []byte("secret"), 0o600))
 	var file bytes.Buffer
 	must(backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}))
 	must(jetstream.ReadBackup(bytes.NewReader(file.Bytes()), jetstream.Restoring{File: func(name string, _ io.Reader) error {
-		holds(t, !strings.Contains(name, durable.DraftPrefix), "a backup has %s", name)
+		holds(t, !strings.Contains(name, disk.DraftPrefix), "a backup has %s", name)
 		return nil
 	}}))
 	restore := func(content []byte) (dir string, err error) {
@@ -245,7 +245,7 @@ func TestForgedBackup(t *testing.T) {
 	for _, name := range []string{
 		"x", "server.lock", "web/kim.passkey", "run/agent.sh", "keys/more/x", "tree/x", "tree/more/hashes", "tree", "snapshots/x", "snapshots/1.snapshot", "base/x",
 		"snapshots/more/00000000000000000001.snapshot", "jetstream/x", "accounts/x.jwt", "operator.jwt", "notify/x", "tls/x",
-		"keys/x", "keys/.nk", "keys/" + durable.DraftPrefix + "1", "keys/a\nb.nk", "keys/\u202ea.nk", "keys/state.json.nk/..", "tree/../keys/a.nk",
+		"keys/x", "keys/.nk", "keys/" + disk.DraftPrefix + "1", "keys/a\nb.nk", "keys/\u202ea.nk", "keys/state.json.nk/..", "tree/../keys/a.nk",
 	} {
 		dir, err := restore(forged(t, file.Bytes(), map[string]io.Reader{name: bytes.NewReader([]byte("x"))}, map[string]int64{name: 1}))
 		fails(t, err, jetstream.ErrBackup, "%s", name)

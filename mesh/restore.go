@@ -15,7 +15,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
@@ -67,7 +67,7 @@ func restore(ctx context.Context, from []io.ReadSeeker, state string, o BackupOp
 		return all, err
 	}
 	if err = syncAll(draft); err == nil {
-		err = durable.Move(draft, state) // onto nothing, or an empty folder
+		err = disk.Move(draft, state) // onto nothing, or an empty folder
 	}
 	return all, err
 }

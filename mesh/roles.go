@@ -4,7 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 
-	"github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
@@ -52,10 +52,10 @@ func attested(state string, def *bcp.Mesh, agent bcp.AgentName) (a contract.Pape
 		return a, errNotAttested
 	}
 	attested := server.AttestOf(state)
-	if a.Attestation, err = folder.ReadFile(filepath.Join(attested, AttestationFile(agent)), contract.MaxEnvelope); err != nil {
+	if a.Attestation, err = disk.ReadFile(filepath.Join(attested, AttestationFile(agent)), contract.MaxEnvelope); err != nil {
 		return a, err
 	}
-	if a.Revocations, err = folder.ReadFile(filepath.Join(attested, RevocationsFile), contract.MaxEnvelope); err != nil {
+	if a.Revocations, err = disk.ReadFile(filepath.Join(attested, RevocationsFile), contract.MaxEnvelope); err != nil {
 		return a, err
 	}
 	if !declares(a.Attestation, def, agent) {

@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/tool"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -106,7 +106,7 @@ type folderFS interface {
 func Open(paths []string) (*Folders, error) {
 	f := &Folders{}
 	for _, p := range paths {
-		opened, err := folder.Open(p)
+		opened, err := disk.OpenFolder(p)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("files: %w", err), f.Close())
 		}
@@ -163,7 +163,7 @@ func (d *desk) row(e entry, info fs.FileInfo) string {
 // children returns the entries of a folder, sorted by name. Symbolic links, devices and the like are left out.
 func (d *desk) children(ctx context.Context, in entry) ([]entry, error) {
 	var children []entry
-	for e, err := range folder.Entries(d.folders[in.folder], in.path, maxEntries) {
+	for e, err := range disk.Entries(d.folders[in.folder], in.path, maxEntries) {
 		switch {
 		case ctx.Err() != nil:
 			return nil, tool.TimedOut

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 )
 
 const (
@@ -110,7 +110,7 @@ func (c *Copier) fetch(s *session, validity int64, batch []message, cut bool) (c
 			came++
 			c.held++
 			c.bytes += size
-			return writing(durable.MoveUnsynced(c.store.draft(), filepath.Join(c.store.folder, newFolder, fileName(validity, m.uid))))
+			return writing(disk.MoveUnsynced(c.store.draft(), filepath.Join(c.store.folder, newFolder, fileName(validity, m.uid))))
 		},
 	})
 	if err == nil && s.validity != validity {

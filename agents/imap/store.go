@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 )
 
 // The folders of a Maildir.
@@ -119,4 +119,4 @@ func (w onlyWriter) Write(p []byte) (int, error) {
 }
 
 // sync returns once the names of messages are on disk.
-func (s store) sync() error { return writing(durable.SyncFolder(filepath.Join(s.folder, newFolder))) }
+func (s store) sync() error { return writing(disk.SyncFolder(filepath.Join(s.folder, newFolder))) }

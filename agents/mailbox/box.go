@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/agents/tool"
 )
 
@@ -47,11 +47,11 @@ func Messages(fsys fs.FS) iter.Seq2[*Message, error] {
 
 // Box is a Maildir that is read repeatedly while mail comes and goes. It is never written
 // to or locked. It is safe for concurrent use.
-type Box struct{ dir *folder.Folder }
+type Box struct{ dir *disk.Folder }
 
 // OpenBox opens a Maildir. The caller calls Close. The error names the path, and is for the operator.
 func OpenBox(path string) (*Box, error) {
-	dir, err := folder.Open(path)
+	dir, err := disk.OpenFolder(path)
 	if err == nil {
 		if _, err = list(dir); err == nil {
 			return &Box{dir}, nil
@@ -108,7 +108,7 @@ func list(fsys fs.FS) (files []file, err error) {
 	// Mail moves from new to cur: a file moved between the two lists is in both of
 	// them, never in neither.
 	for _, dir := range []string{"new", "cur"} {
-		for e, err := range folder.Entries(fsys, dir, maxDirEntries) {
+		for e, err := range disk.Entries(fsys, dir, maxDirEntries) {
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				missing++

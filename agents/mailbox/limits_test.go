@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
@@ -95,7 +95,7 @@ func TestDirectoryLimit(t *testing.T) {
 	for _, c := range []struct {
 		entries int
 		want    error
-	}{{maxDirEntries, nil}, {maxDirEntries + 1, folder.ErrTooMany}} {
+	}{{maxDirEntries, nil}, {maxDirEntries + 1, disk.ErrTooMany}} {
 		_, err := list(manyFiles{n: c.entries})
 		failIf(t, !errors.Is(err, c.want), "%d entries: %v", c.entries, err)
 	}

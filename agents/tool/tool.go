@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
@@ -49,7 +49,7 @@ func ReadFailure(err error) Failure {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return Unreadable
-	case errors.Is(err, folder.ErrTooMany):
+	case errors.Is(err, disk.ErrTooMany):
 		return TooLarge
 	}
 	return Gone // also where a path leads out, or something else is in its place

@@ -20,7 +20,7 @@ func TestLayeringCheckSeesEachBreak(t *testing.T) {
 		want             string // part of the one defect; empty where none may be found
 	}{
 		{"sound", "bcp/a.go", "import \"time\"\nimport \"math\"\nvar d = time.Second * math.MaxInt8\nvar t time.Time\n", ""},
-		{"allowed", "accounts/durable/a.go", "import \"os\"\nimport \"time\"\nvar f float64 = 0.5\nvar n = time.Now\nfunc g() { os.Rename(a, b) }\n", ""},
+		{"allowed", "accounts/disk/a.go", "import \"os\"\nimport \"time\"\nvar f float64 = 0.5\nvar n = time.Now\nfunc g() { os.Rename(a, b) }\n", ""},
 		{"allowed in subjects", "subjects/a.go", ours("bcp") + "const s = \"bcp.v1\"\ntype t int\nfunc (t) init() {}\n", ""},
 		{"allowed in a program", "cmd/bcpmesh/a.go", "import \"fmt\"\nfunc f() { fmt.Println() }\n", ""},
 		{"allowed at home", "jetstream/a.go", "import natsjs " + upstream + "\nconst s = \"BCP_COMMIT\"\n", ""},

@@ -102,23 +102,23 @@ var rules = []rule{
 	},
 
 	{folder: "subjects", core: true, internal: []string{"bcp"}},
-	// Writes files, and knows nothing of what is in them.
-	{folder: "accounts/durable"},
+	// Opens files to read them, and writes them whole: it knows nothing of what is in them.
+	{folder: "accounts/disk"},
 	// What a browser signed is read by the strict reader: that of the standard library takes
 	// a member in any case, and the last of two.
-	{folder: "accounts", internal: []string{"accounts/durable", "bcp", "bcp/contract", "subjects"}, external: []string{ageSeal, fileLock, jsonText, jwtClaims, nkeys, noteFormat}},
+	{folder: "accounts", internal: []string{"accounts/disk", "bcp", "bcp/contract", "subjects"}, external: []string{ageSeal, fileLock, jsonText, jwtClaims, nkeys, noteFormat}},
 	// Shows what claims allow. It only reads them: it has no key, and knows nothing of what they were made from.
 	{folder: "accounts/proof", core: true, internal: []string{"bcp", "bcp/contract", "subjects"}, external: []string{jwtClaims}},
 
 	{
-		folder: "jetstream", internal: []string{"accounts/durable", "bcp", "bcp/state", "bcp/status", "bcp/wire", "subjects"},
+		folder: "jetstream", internal: []string{"accounts/disk", "bcp", "bcp/state", "bcp/status", "bcp/wire", "subjects"},
 		external: []string{jsonText, logging, msgpack, natsClient, noteFormat, treeHashes, zstdFormat},
 	},
 	// Shares nothing with what it checks. Unpacking is here so that the limits of a file and the place of a fault are.
 	{folder: "jetstream/verify", core: true, external: []string{noteFormat, treeHashes, zstdFormat}},
 
 	// What an agent links against: it never sees the mesh, its streams or its keys.
-	{folder: "agents", internal: []string{"accounts/durable", "bcp", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/status", "bcp/wire", "subjects"}, external: []string{jsonText, jwtClaims, logging, natsClient, nkeys}},
+	{folder: "agents", internal: []string{"accounts/disk", "bcp", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/status", "bcp/wire", "subjects"}, external: []string{jsonText, jwtClaims, logging, natsClient, nkeys}},
 
 	// Starts and confines somebody's program, and knows nothing of what it is for.
 	{folder: "agents/process", internal: []string{"bcp/guard", "bcp/inert"}, external: []string{jsonText, "github.com/landlock-lsm/go-landlock/landlock", logging, "golang.org/x/net/bpf", "golang.org/x/sys/unix"}},
@@ -134,19 +134,17 @@ var rules = []rule{
 	{folder: "agents/mcp", internal: []string{"agents", "agents/wrap", "bcp", "bcp/wire"}, external: []string{jsonText, logging, mcpSDK, natsClient}},
 
 	// Copies a mailbox of a server, and reads no message.
-	{folder: "agents/imap", internal: []string{"accounts/durable", "agents/fetch", "agents/mailbox", "bcp/guard"}, external: []string{fileLock, logging}},
+	{folder: "agents/imap", internal: []string{"accounts/disk", "agents/fetch", "agents/mailbox", "bcp/guard"}, external: []string{fileLock, logging}},
 	// Gets pages; who fetches for an agent reads nothing of what it gets: one file makes text of pages, by exceptions.
 	{folder: "agents/fetch", internal: []string{"agents/llm", "agents/tool", "bcp/guard"}, external: []string{"code.dny.dev/ssrf", "golang.org/x/net/html", jsonText}},
 	// Makes text of pages where hostile bytes are read.
 	{folder: "agents/decode", external: []string{"github.com/andybalholm/cascadia", "golang.org/x/image/colornames", "golang.org/x/net/html", textLib}},
-	// Opens what is below a folder, and knows nothing of what is in it.
-	{folder: "agents/folder"},
 	// What the tools of a model share.
-	{folder: "agents/tool", internal: []string{"agents/folder", "agents/llm", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/tool", internal: []string{"accounts/disk", "agents/llm", "bcp/guard"}, external: []string{jsonText}},
 	// Reads files for a model.
-	{folder: "agents/files", internal: []string{"agents/folder", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/files", internal: []string{"accounts/disk", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
 	// Reads mail, for a model as well.
-	{folder: "agents/mailbox", internal: []string{"agents/decode", "agents/folder", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/mailbox", internal: []string{"accounts/disk", "agents/decode", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
 	{folder: "agents/keeper", internal: []string{"agents", "agents/cell", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "bcp", "bcp/cost", "bcp/guard", "bcp/kernel"}, external: []string{"golang.org/x/sync/semaphore", jsonText, logging}},
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.
@@ -154,10 +152,10 @@ var rules = []rule{
 	// Talks to models.
 	{folder: "agents/llm", internal: []string{"bcp/guard", "bcp/wire"}, external: []string{jsonSchema, jsonText}},
 	// The ways to models: wires of our own and a script.
-	{folder: "agents/llm/wires", internal: []string{"agents/folder", "agents/llm", "bcp", "bcp/guard", "bcp/inert", "bcp/wire"}, external: []string{jsonText}},
+	{folder: "agents/llm/wires", internal: []string{"accounts/disk", "agents/llm", "bcp", "bcp/guard", "bcp/inert", "bcp/wire"}, external: []string{jsonText}},
 
 	// What one version of the server has on disk and says.
-	{folder: "mesh/server", internal: []string{"accounts", "accounts/durable", "agents/folder", "bcp", "bcp/guard", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
+	{folder: "mesh/server", internal: []string{"accounts", "accounts/disk", "bcp", "bcp/guard", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
 	// A gateway's way to servers that are not in its process: it has creds and no key.
 	{folder: "mesh/cluster", internal: []string{"accounts", "bcp", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.
@@ -165,14 +163,14 @@ var rules = []rule{
 	{folder: "mesh/supervisor", internal: []string{"agents/process", "bcp", "bcp/status"}, external: []string{logging}},
 	{
 		folder:   "mesh/gateway",
-		internal: append([]string{"accounts/durable", "jetstream"}, corePackages...),
+		internal: append([]string{"accounts/disk", "jetstream"}, corePackages...),
 		external: []string{"golang.org/x/sync/singleflight", jsonText, logging, msgpack, natsClient, nkeys},
 	},
 	// Tells people, and knows nothing of what agents said. It only reads the journal.
-	{folder: "mesh/notify", internal: []string{"accounts/durable", "agents/fetch", "agents/folder", "agents/process", "bcp", "bcp/guard", "jetstream"}, external: []string{jsonText, logging, "github.com/wneessen/go-mail/smtp", natsClient}},
+	{folder: "mesh/notify", internal: []string{"accounts/disk", "agents/fetch", "agents/process", "bcp", "bcp/guard", "jetstream"}, external: []string{jsonText, logging, "github.com/wneessen/go-mail/smtp", natsClient}},
 	{
 		folder:   "mesh",
-		internal: append([]string{"accounts", "accounts/durable", "agents/folder", "agents/process", "jetstream", "jetstream/verify", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/notify", "mesh/supervisor"}, corePackages...),
+		internal: append([]string{"accounts", "accounts/disk", "agents/process", "jetstream", "jetstream/verify", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/notify", "mesh/supervisor"}, corePackages...),
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys, noteFormat, treeHashes},
 	},
 	// It is told what happened, may look at the state, and talks to a collector of traces; the mesh does not know of it.
@@ -198,12 +196,12 @@ var rules = []rule{
 	// imports one that is below it here.
 	{
 		folder: "cmd/internal/cli", program: true,
-		internal: []string{"accounts/durable", "agents/folder", "bcp", "bcp/guard", "bcp/inert", "bcp/tell", "bcp/text"},
+		internal: []string{"accounts/disk", "bcp", "bcp/guard", "bcp/inert", "bcp/tell", "bcp/text"},
 		external: []string{commandLines, "github.com/mattn/go-isatty", "github.com/muesli/cancelreader", "github.com/spf13/pflag", "golang.org/x/term", jsonText, logging, textTables},
 	},
 	{
 		folder: "cmd/internal/meshdir", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/process", "bcp", "bcp/guard", "bcp/definition", "cmd/internal/cli", "mesh", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/disk", "accounts/proof", "agents", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/process", "bcp", "bcp/guard", "bcp/definition", "cmd/internal/cli", "mesh", "mesh/server", "subjects"},
 		external: []string{commandLines, fileLock, "golang.org/x/term", jsonText, jwtClaims, natsClient, nkeys},
 	},
 	{
@@ -213,7 +211,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/simulate", program: true,
-		internal: []string{"accounts", "agents", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "bcp", "bcp/constraint", "bcp/contract", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/tell", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
+		internal: []string{"accounts", "accounts/disk", "agents", "agents/fetch", "agents/keeper", "agents/llm", "bcp", "bcp/constraint", "bcp/contract", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/tell", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
 		external: []string{commandLines, jsonText},
 	},
 	{
@@ -228,27 +226,27 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/audit", program: true,
-		internal: []string{"accounts", "agents", "agents/folder", "bcp", "bcp/constraint", "bcp/cost", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/status", "bcp/tell", "bcp/tighten", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "jetstream", "jetstream/verify", "mesh", "subjects"},
+		internal: []string{"accounts", "accounts/disk", "agents", "bcp", "bcp/constraint", "bcp/cost", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/status", "bcp/tell", "bcp/tighten", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "jetstream", "jetstream/verify", "mesh", "subjects"},
 		external: []string{commandLines, jsonText, logging, progressBars},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/define", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/folder", "agents/llm/wires", "agents/wrap", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/tighten", "bcp/wire", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "jetstream", "mesh", "mesh/facts", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/disk", "accounts/proof", "agents", "agents/llm/wires", "agents/wrap", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/tighten", "bcp/wire", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "jetstream", "mesh", "mesh/facts", "mesh/server", "subjects"},
 		external: []string{commandLines, jsonText, nkeys, patches},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/health", program: true,
-		internal: []string{"accounts", "agents", "agents/folder", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/process", "bcp", "bcp/definition", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/server", "mesh/notify", "subjects"},
+		internal: []string{"accounts", "accounts/disk", "agents", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/process", "bcp", "bcp/definition", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/server", "mesh/notify", "subjects"},
 		external: []string{commandLines, jwtClaims, logging, natsClient},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "examples/mailroom", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/telemetry", "mesh/web"},
+		internal: []string{"accounts", "accounts/disk", "agents", "agents/cell", "agents/fetch", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "examples/mailroom", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/telemetry", "mesh/web"},
 		external: []string{commandLines, jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/process", "agents/stdio", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
+		internal: []string{"accounts/disk", "agents", "agents/cell", "agents/fetch", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/process", "agents/stdio", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{
@@ -310,10 +308,10 @@ var rules = []rule{
 	// What clients of A2A are served by: a Controller like any other.
 	{folder: "cmd/bcpmesh-bridge/internal/a2aserver", internal: []string{"agents", "agents/mcp", "bcp", "bcp/wire"}, external: []string{agentToAgent, jsonText, natsClient}},
 	// Two agents of two meshes, which carries what one hears to the other.
-	{folder: "cmd/bcpmesh-bridge/internal/relay", internal: []string{"accounts/durable", "agents", "bcp"}, external: []string{jsonText, logging}},
+	{folder: "cmd/bcpmesh-bridge/internal/relay", internal: []string{"accounts/disk", "agents", "bcp"}, external: []string{jsonText, logging}},
 	{
 		folder: "cmd/bcpmesh-bridge/internal/bridges", program: true,
-		internal: []string{"agents", "agents/folder", "agents/stdio", "bcp", "bcp/contract", "cmd/bcpmesh-bridge/internal/a2a", "cmd/bcpmesh-bridge/internal/a2aserver", "cmd/bcpmesh-bridge/internal/relay", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "mesh", "mesh/server"},
+		internal: []string{"accounts/disk", "agents", "agents/stdio", "bcp", "bcp/contract", "cmd/bcpmesh-bridge/internal/a2a", "cmd/bcpmesh-bridge/internal/a2aserver", "cmd/bcpmesh-bridge/internal/relay", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "mesh", "mesh/server"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{folder: "cmd/bcpmesh-bridge", program: true, internal: []string{"cmd/bcpmesh-bridge/internal/bridges", "cmd/internal/cli"}, external: []string{commandLines}},
@@ -387,7 +385,7 @@ var (
 		"os":  {"Args", "Environ", "Exit", "Getenv", "LookupEnv", "Stderr", "Stdin", "Stdout"},
 	}
 	// durableWrites are for the one package that does them whole, and for tests.
-	durableFolder   = "accounts/durable"
+	durableFolder   = "accounts/disk"
 	durableWrites   = map[string][]string{"os": {"CreateTemp", "Rename"}}
 	nowhereImported = []string{"log", "log/slog", "unsafe", "plugin"}
 	integerLimit    = regexp.MustCompile(`^(Max|Min)(Int|Uint)[0-9]*$`)

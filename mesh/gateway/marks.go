@@ -22,7 +22,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
@@ -117,7 +117,7 @@ func (s *Marks) write(next setBack) error {
 	if err != nil {
 		return err
 	}
-	return durable.Replace(s.file, append(content, '\n'), 0o600)
+	return disk.Replace(s.file, append(content, '\n'), 0o600)
 }
 
 // add closes the channels of an agent, or all if a person has shown it. After an error

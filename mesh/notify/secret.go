@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -38,8 +38,8 @@ func (p Place) read(name bcp.SecretName) (secret, error) {
 			}
 		}
 	case name.File != "":
-		content, err := folder.ReadFile(p.path(name.File), maxSecret)
-		if err != nil && !errors.Is(err, folder.ErrTooLarge) {
+		content, err := disk.ReadFile(p.path(name.File), maxSecret)
+		if err != nil && !errors.Is(err, disk.ErrTooLarge) {
 			return "", failure(fmt.Sprintf("%s cannot be read", name))
 		}
 		if text = string(content); err != nil {

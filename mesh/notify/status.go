@@ -11,7 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 )
 
 // StatusFile is its name in a state folder.
@@ -93,7 +93,7 @@ func (s *statusFile) write() {
 	}
 	content, err := json.Marshal(s.routes)
 	if err == nil {
-		err = durable.Replace(s.file, append(content, '\n'), 0o600)
+		err = disk.Replace(s.file, append(content, '\n'), 0o600)
 	}
 	if err != nil {
 		s.log.Warn("writing how notification routes are", "error", err)

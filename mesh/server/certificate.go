@@ -11,7 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 )
 
 // lookTime is how often to look for a newer certificate, while clients connect.
@@ -43,11 +43,11 @@ const maxCertificate = 1 << 20
 func FileTLS(certFile, keyFile string, log hclog.Logger) (*tls.Config, error) {
 	var lastCert, lastKey []byte
 	next := func(current *tls.Certificate, now time.Time) (*tls.Certificate, error) {
-		cert, err := folder.ReadFile(certFile, maxCertificate)
+		cert, err := disk.ReadFile(certFile, maxCertificate)
 		if err != nil {
 			return nil, err
 		}
-		key, err := folder.ReadFile(keyFile, maxCertificate)
+		key, err := disk.ReadFile(keyFile, maxCertificate)
 		if err != nil {
 			return nil, err
 		}

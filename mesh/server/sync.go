@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 )
 
 // rewriteNewest rewrites the newest block of each stream. After a failed sync the
@@ -41,7 +41,7 @@ func (k *keeper) sync(stream string) error {
 	for _, name := range files {
 		err = errors.Join(err, syncFile(name))
 	}
-	if err = errors.Join(err, durable.SyncFolder(folders[0])); err != nil {
+	if err = errors.Join(err, disk.SyncFolder(folders[0])); err != nil {
 		return fmt.Errorf("sync %s: %w", stream, err)
 	}
 	return nil

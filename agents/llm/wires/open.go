@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -105,7 +105,7 @@ func inFolder(folder, path string) string {
 // readRegular reads a file of at most most bytes. Its error has the file's purpose and
 // name.
 func readRegular(path, what string, most int64) ([]byte, error) {
-	content, err := folder.ReadFile(path, most)
+	content, err := disk.ReadFile(path, most)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("the %s %s is not there", what, filepath.Base(path))
 	}
@@ -176,9 +176,9 @@ func (o Options) readFile(name string) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("others may read %s: chmod 600 it", name)
 	}
-	content, err := folder.ReadFile(path, maxKey)
+	content, err := disk.ReadFile(path, maxKey)
 	switch {
-	case errors.Is(err, folder.ErrNotRegular), errors.Is(err, folder.ErrTooLarge):
+	case errors.Is(err, disk.ErrNotRegular), errors.Is(err, disk.ErrTooLarge):
 		return nil, fmt.Errorf("%s holds no key", name)
 	case err != nil:
 		return nil, fmt.Errorf("%s cannot be read", name)

@@ -13,8 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
-	"github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -40,11 +39,11 @@ func CheckNewFile(name string) error {
 const MaxSmallFile = 64 << 10
 
 // ReadSmall reads a regular file of at most MaxSmallFile bytes.
-func ReadSmall(name string) ([]byte, error) { return folder.ReadFile(name, MaxSmallFile) }
+func ReadSmall(name string) ([]byte, error) { return disk.ReadFile(name, MaxSmallFile) }
 
 // ReadFile reads a file that a command was given, of at most most bytes.
 func ReadFile(name string, most int64) ([]byte, error) {
-	content, err := folder.ReadFile(name, most)
+	content, err := disk.ReadFile(name, most)
 	if err != nil {
 		return nil, Failf("%s cannot be read: %s", Quoted(name), FileReason(err))
 	}
@@ -76,7 +75,7 @@ func IgnoreBrokenPipes() { signal.Ignore(syscall.SIGPIPE) }
 // newFile is a file that gets its name when all of it is on disk, and replaces
 // nothing.
 type newFile struct {
-	*durable.Draft
+	*disk.Draft
 	name string
 	size int64
 	sum  hash.Hash
@@ -87,7 +86,7 @@ func CreateFile(name string) (*newFile, error) {
 	if err := CheckNewFile(name); err != nil {
 		return nil, err
 	}
-	draft, err := durable.New(name, 0o600)
+	draft, err := disk.NewDraft(name, 0o600)
 	if err != nil {
 		return nil, NotWritten(name, err)
 	}
@@ -111,7 +110,7 @@ func (f *newFile) Keep() (int64, bcp.Digest, error) {
 
 // WriteOver writes a file in one step, over the one that is there, if any.
 func WriteOver(name string, content []byte, mode fs.FileMode) error {
-	if err := durable.Replace(name, content, mode); err != nil {
+	if err := disk.Replace(name, content, mode); err != nil {
 		return NotWritten(name, err)
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/muesli/cancelreader"
 
-	"github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 )
 
 // MaxLine bounds one line of input.
@@ -160,7 +160,7 @@ func ReadArgument(ctx context.Context, name string, stdin io.Reader) (b []byte, 
 	if name == "-" {
 		b, err = io.ReadAll(io.LimitReader(Interruptible(ctx, stdin), MaxSmallFile+1))
 		if err == nil && len(b) > MaxSmallFile {
-			err = folder.ErrTooLarge
+			err = disk.ErrTooLarge
 		}
 	} else {
 		b, err = ReadSmall(name)

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
-	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -264,7 +264,7 @@ func (m Folder) readable(tool, name string) error {
 	if tool == mailbox.Name {
 		opened, err = mailbox.OpenBox(path)
 	} else {
-		opened, err = folder.Open(path)
+		opened, err = disk.OpenFolder(path)
 	}
 	if err != nil {
 		return errors.New(strings.TrimPrefix(cli.FileReason(err), "mailbox "+path+": "))

@@ -18,7 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -138,7 +138,7 @@ func WriteReady(path string, about any) error {
 	if err != nil {
 		return err
 	}
-	return durable.Replace(path, append(b, '\n'), 0o600)
+	return disk.Replace(path, append(b, '\n'), 0o600)
 }
 
 // HostName matches the name of a host, as certificates carry it.

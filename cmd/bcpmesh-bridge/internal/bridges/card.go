@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"path/filepath"
 
-	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-bridge/internal/a2aserver"
@@ -45,7 +45,7 @@ func (o *Card) Run(_ context.Context, p *cli.Program, args []string) error {
 		return cli.Usagef("a2a card: there is no kernel %s", cli.Quoted(kernel))
 	}
 	file := filepath.Join(server.AttestOf(folder.State), mesh.AttestationFile(bcp.AgentName(kernel)))
-	attestation, err := agentsfolder.ReadFile(file, contract.MaxEnvelope)
+	attestation, err := disk.ReadFile(file, contract.MaxEnvelope)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return cli.Failf("%s was not attested", kernel).WithHint("bcpmesh role attest %s", kernel)

@@ -25,7 +25,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -365,5 +365,5 @@ func (r *Relay) write(reader bcp.AgentName, m memory) error {
 	if err != nil {
 		return err
 	}
-	return durable.Replace(r.file(reader), content, 0o600)
+	return disk.Replace(r.file(reader), content, 0o600)
 }

@@ -12,8 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
-	"github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/agents/hosts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -96,10 +95,10 @@ func (o *Adopt) adopt(p *cli.Program, h hosts.Host, file string, before []byte, 
 		return cli.NotWritten(file, err)
 	}
 	// The first time alone: what is kept is from before the mesh.
-	if err := durable.Create(keptName(file), before, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := disk.Create(keptName(file), before, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return cli.NotWritten(keptName(file), err)
 	}
-	if err := durable.Replace(file, after, mode); err != nil {
+	if err := disk.Replace(file, after, mode); err != nil {
 		return cli.NotWritten(file, err)
 	}
 	p.Out.Talkf("%s is %s now: %s", h.Title, o.As, cli.Quoted(file))
@@ -155,7 +154,7 @@ func undoAdopt(p *cli.Program, h hosts.Host, file string, now []byte, mode fs.Fi
 	if kept != nil && len(rest) == 0 {
 		err = os.Remove(file)
 	} else {
-		err = durable.Replace(file, rest, mode)
+		err = disk.Replace(file, rest, mode)
 	}
 	if err != nil {
 		return cli.NotWritten(file, err)
@@ -191,7 +190,7 @@ func hostFile(file string) ([]byte, fs.FileMode, error) {
 	case err != nil:
 		return nil, 0, err
 	}
-	content, err := folder.ReadFile(file, hosts.MaxFile)
+	content, err := disk.ReadFile(file, hosts.MaxFile)
 	return append([]byte{}, content...), info.Mode().Perm(), err
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
@@ -346,5 +346,5 @@ func writeAside(state string, agent bcp.AgentName, inputs []string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	return durable.Replace(filepath.Join(folder, string(agent)), []byte(strings.Join(inputs, "\n")+"\n"), 0o600)
+	return disk.Replace(filepath.Join(folder, string(agent)), []byte(strings.Join(inputs, "\n")+"\n"), 0o600)
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
-	"github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -129,7 +128,7 @@ func (o *Wrap) create(p *cli.Program, agent, file string, next *wrap.File) error
 	}
 	controller := cmp.Or(o.As, "main")
 	definition := fmt.Sprintf(readerDefinition, next.Reader, cli.Quoted(strings.Join(next.Server, " ")), controller)
-	if err := durable.Create(agent, []byte(definition), 0o600); err != nil {
+	if err := disk.Create(agent, []byte(definition), 0o600); err != nil {
 		return cli.NotWritten(agent, err)
 	}
 	if err := showTools(p, file, next); err != nil {
@@ -217,7 +216,7 @@ func writeTools(name string, f *wrap.File) error {
 	content, err := json.Marshal(f, jsontext.WithIndent("  "), json.Deterministic(true))
 	if err == nil {
 		if err = os.MkdirAll(filepath.Dir(name), 0o700); err == nil {
-			err = durable.Replace(name, append(bytes.TrimSpace(content), '\n'), 0o600)
+			err = disk.Replace(name, append(bytes.TrimSpace(content), '\n'), 0o600)
 		}
 	}
 	if err != nil {
@@ -227,7 +226,7 @@ func writeTools(name string, f *wrap.File) error {
 }
 
 func readTools(name string) (*wrap.File, error) {
-	content, err := folder.ReadFile(name, wrap.MaxFile)
+	content, err := disk.ReadFile(name, wrap.MaxFile)
 	if err != nil {
 		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err)).WithHint("bcpmesh wrap writes it")
 	}

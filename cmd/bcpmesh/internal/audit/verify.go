@@ -13,7 +13,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
-	"github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
@@ -96,7 +96,7 @@ func (f *verification) Run(ctx context.Context, p *cli.Program, files []string) 
 }
 
 func verifyFile(p *cli.Program, ctx context.Context, name string, o verify.Options) (verify.Summary, error) {
-	f, err := folder.OpenFile(name)
+	f, err := disk.OpenFile(name)
 	if err != nil {
 		return verify.Summary{}, err
 	}

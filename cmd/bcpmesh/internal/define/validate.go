@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
+	agentsfolder "github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"

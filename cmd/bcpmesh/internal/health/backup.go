@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
+	agentsfolder "github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"

@@ -1,4 +1,4 @@
-package folder
+package disk
 
 import (
 	"io/fs"
@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/fstest"
-
-	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 func TestIsAFileSystem(t *testing.T) {
@@ -15,7 +13,7 @@ func TestIsAFileSystem(t *testing.T) {
 	dir := t.TempDir()
 	noError(t, os.MkdirAll(filepath.Join(dir, "cur"), 0o700))
 	noError(t, os.WriteFile(filepath.Join(dir, "cur", "a"), []byte("x"), 0o600))
-	f, err := Open(dir)
+	f, err := OpenFolder(dir)
 	noError(t, err)
 	defer f.Close()
 	noError(t, fstest.TestFS(f, "cur/a"))
@@ -34,7 +32,7 @@ func TestNothingOutside(t *testing.T) {
 	for link, target := range map[string]string{"link": "../secret", "absolute": filepath.Join(dir, "secret"), "up": ".."} {
 		noError(t, os.Symlink(target, filepath.Join(inside, link)))
 	}
-	f, err := Open(inside)
+	f, err := OpenFolder(inside)
 	noError(t, err)
 	defer f.Close()
 	for _, name := range []string{"../secret", "..", "/etc/passwd", filepath.Join(dir, "secret"), "", "./", "link", "absolute", "up", "up/secret", "inside/../../secret", "a\x00b"} {
@@ -47,7 +45,3 @@ func TestNothingOutside(t *testing.T) {
 		}
 	}
 }
-
-var noError = bcptest.NoError
-
-var failIf = bcptest.FailIf

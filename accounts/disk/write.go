@@ -1,13 +1,4 @@
-// Package durable writes files atomically and durably. After a crash a file has
-// its old content, or does not exist, or has its new content whole; once a call
-// has returned without an error, the new content is on disk. Only this package
-// writes such files, and it does not know their contents.
-//
-// A draft is written in the same folder, synced, and renamed; then the folder
-// is synced. A crash can leave drafts, whose names begin with [DraftPrefix].
-// All functions may be called concurrently, also by several processes; the
-// last to replace a file wins.
-package durable
+package disk
 
 import (
 	"crypto/rand"
@@ -39,7 +30,7 @@ func CreateUnsynced(name string, content []byte, mode fs.FileMode) error {
 }
 
 func write(name string, content []byte, mode fs.FileMode, finish func(*Draft) error) error {
-	draft, err := New(name, mode)
+	draft, err := NewDraft(name, mode)
 	if err != nil {
 		return err
 	}
@@ -56,8 +47,8 @@ type Draft struct {
 	name string
 }
 
-// New begins a file. The caller defers Discard, and ends it with Create or Replace.
-func New(name string, mode fs.FileMode) (*Draft, error) {
+// NewDraft begins a file. The caller defers Discard, and ends it with Create or Replace.
+func NewDraft(name string, mode fs.FileMode) (*Draft, error) {
 	file, err := os.OpenFile(filepath.Join(filepath.Dir(name), DraftPrefix+rand.Text()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return nil, err

@@ -1,11 +1,4 @@
-// Package folder only opens regular files and folders for reading: those below one
-// folder, and by [ReadFile] one file of a bounded size.
-//
-// An attacker may change the folder while it is read. No name, ".." or symbolic
-// link leads out of it (os.Root), however fast it is swapped, and reading never
-// waits for a FIFO, device or socket. A hard link cannot be distinguished from
-// a file.
-package folder
+package disk
 
 import (
 	"errors"
@@ -76,8 +69,8 @@ func ReadFile(name string, most int64) ([]byte, error) {
 // Folder is an open folder. It implements [fs.FS] and [fs.StatFS], and is safe for concurrent use.
 type Folder struct{ root *os.Root }
 
-// Open opens a folder. The caller calls Close.
-func Open(name string) (*Folder, error) {
+// OpenFolder opens a folder. The caller calls Close.
+func OpenFolder(name string) (*Folder, error) {
 	root, err := os.OpenRoot(name)
 	if err != nil {
 		return nil, err

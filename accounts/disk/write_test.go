@@ -1,4 +1,4 @@
-package durable_test
+package disk
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
@@ -30,14 +29,14 @@ func only(t *testing.T, dir, content string, mode fs.FileMode) {
 // its folder.
 func TestCreateAndReplace(t *testing.T) {
 	t.Parallel()
-	for _, create := range []func(string, []byte, fs.FileMode) error{durable.Create, durable.CreateUnsynced} {
+	for _, create := range []func(string, []byte, fs.FileMode) error{Create, CreateUnsynced} {
 		dir := t.TempDir()
 		file := filepath.Join(dir, name)
 		noError(t, create(file, []byte("first"), 0o600))
 		only(t, dir, "first", 0o600)
 		fails(t, create(file, []byte("second"), 0o600), fs.ErrExist, "over a file")
 		only(t, dir, "first", 0o600)
-		noError(t, durable.Replace(file, nil, 0o644))
+		noError(t, Replace(file, nil, 0o644))
 		only(t, dir, "", 0o644)
 	}
 }
@@ -49,11 +48,11 @@ func TestFailedWrites(t *testing.T) {
 	file := filepath.Join(dir, name, "below")
 	noError(t, os.MkdirAll(file, 0o700))
 	for what, err := range map[string]error{
-		"over a folder":    durable.Replace(filepath.Join(dir, name), []byte("x"), 0o600),
-		"into no folder":   durable.Create(filepath.Join(dir, "no", "file"), []byte("x"), 0o600),
-		"moved nothing":    durable.Move(filepath.Join(dir, "no"), filepath.Join(dir, "yes")),
-		"moved over a lot": durable.Move(file, filepath.Join(dir, name)),
-		"no such folder":   durable.SyncFolder(filepath.Join(dir, "no")),
+		"over a folder":    Replace(filepath.Join(dir, name), []byte("x"), 0o600),
+		"into no folder":   Create(filepath.Join(dir, "no", "file"), []byte("x"), 0o600),
+		"moved nothing":    Move(filepath.Join(dir, "no"), filepath.Join(dir, "yes")),
+		"moved over a lot": Move(file, filepath.Join(dir, name)),
+		"no such folder":   SyncFolder(filepath.Join(dir, "no")),
 	} {
 		failIf(t, err == nil && (runtime.GOOS != "windows" || what != "no such folder"), "%s: no error", what)
 	}
@@ -66,8 +65,8 @@ func TestDraft(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, name)
-	for _, finish := range []func(*durable.Draft) error{(*durable.Draft).Create, (*durable.Draft).Replace, nil} {
-		draft := must(durable.New(file, 0o600))(t)
+	for _, finish := range []func(*Draft) error{(*Draft).Create, (*Draft).Replace, nil} {
+		draft := must(NewDraft(file, 0o600))(t)
 		for _, part := range []string{"in ", "parts"} {
 			must(draft.Write([]byte(part)))(t)
 		}
@@ -86,12 +85,12 @@ func TestReplaceIsWhole(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, name)
 	contents := [][]byte{bytes.Repeat([]byte("a"), 1<<16), bytes.Repeat([]byte("b"), 1<<17)}
-	noError(t, durable.Create(file, contents[0], 0o600))
+	noError(t, Create(file, contents[0], 0o600))
 	var writing sync.WaitGroup
 	for _, content := range contents {
 		writing.Go(func() {
 			for range 50 {
-				if err := durable.Replace(file, content, 0o600); err != nil {
+				if err := Replace(file, content, 0o600); err != nil {
 					t.Error(err)
 					return
 				}
@@ -114,8 +113,6 @@ func TestReplaceIsWhole(t *testing.T) {
 	failIf(t, err != nil || len(entries) != 1, "the folder holds %v, %v", entries, err)
 }
 
-var noError = bcptest.NoError
-
-var failIf, fails, stopIf = bcptest.FailIf, bcptest.Fails, bcptest.StopIf
+var failIf, fails, noError, stopIf = bcptest.FailIf, bcptest.Fails, bcptest.NoError, bcptest.StopIf
 
 func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }
