@@ -26,10 +26,14 @@ const (
 	headBytes    = 1 << 10 // of a body without a type that are inspected
 )
 
-// MediaType returns the type and subtype of a Content-Type, in lower case and without parameters.
+// MediaType returns the type and subtype of a Content-Type, in lower case and without parameters, whose semicolon may be
+// missing. Of several, it is the first.
 func MediaType(contentType string) string {
-	media, _, _ := strings.Cut(contentType, ";")
-	return strings.ToLower(strings.TrimSpace(media))
+	media := strings.TrimSpace(contentType)
+	if end := strings.IndexAny(media, "; \t,"); end >= 0 {
+		media = media[:end]
+	}
+	return strings.ToLower(media)
 }
 
 // IsText reports whether a body is text by its type: text, JSON and its lines, XML, YAML and TOML. Without a type it is,
@@ -78,7 +82,7 @@ func readBody(wire io.Reader, encoding, contentType string) ([]byte, error) {
 // unpack decodes the one encoding that was requested.
 func unpack(wire *countingReader, encoding string) ([]byte, error) {
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
-	case "", "identity":
+	case "", "identity", "none", "utf-8": // as browsers read what is no encoding
 		body, err := io.ReadAll(wire)
 		if err != nil {
 			return nil, guard.ConnectFailed

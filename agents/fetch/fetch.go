@@ -63,7 +63,7 @@ func (b Body) Base() guard.Target {
 		for string(name) == "base" && kind != html.EndTagToken && more {
 			var key, value []byte
 			if key, value, more = z.TagAttr(); string(key) == "href" {
-				if base, err := b.Target.Resolve(strings.TrimSpace(string(value))); err == nil {
+				if base, err := refer(b.Target, string(value)); err == nil {
 					return base
 				}
 				return b.Target
@@ -113,7 +113,7 @@ func (f *Client) Fetch(ctx context.Context, t guard.Target) (Body, error) {
 		case redirects == maxRedirects:
 			return Body{}, guard.TooManyRedirects
 		}
-		next, err := t.Resolve(response.Location)
+		next, err := refer(t, response.Location)
 		if err != nil {
 			return Body{}, err
 		}
@@ -191,11 +191,20 @@ func resolve(ctx context.Context, r Resolver, prefixes []netip.Prefix, t guard.T
 }
 
 // ResolveLink parses the bytes of a link, verbatim from a body that came from base:
-// surrounding white space is dropped, and "&amp;" is "&". The agent gives the position of
+// it is resolved as a Location is, and "&amp;" is "&". The agent gives the position of
 // a link and the bytes are cut from the served body, so nobody can invent a link. The
 // error has a code.
 func ResolveLink(base guard.Target, link []byte) (guard.Target, error) {
-	return base.Resolve(strings.ReplaceAll(strings.Trim(string(link), " \t\r\n\f"), "&amp;", "&"))
+	return refer(base, strings.ReplaceAll(string(link), "&amp;", "&"))
+}
+
+// unsafe are characters of no URL that pages write into paths and queries all the same. Browsers percent-encode them, and no
+// host has a percent sign.
+var unsafe = strings.NewReplacer(" ", "%20", `"`, "%22", "<", "%3C", ">", "%3E", "^", "%5E", "`", "%60", "{", "%7B", "|", "%7C", "}", "%7D")
+
+// refer resolves what a document or a server refers to, without the white space around it.
+func refer(base guard.Target, reference string) (guard.Target, error) {
+	return base.Resolve(unsafe.Replace(strings.Trim(reference, " \t\r\n\f")))
 }
 
 // Policy returns the policy of an agent's network, narrowed by [guard.AllowVariable] if it is set, as lookup (os.LookupEnv) has it

@@ -123,6 +123,8 @@ func TestDefects(t *testing.T) {
 		want                []Defect
 		hidden              int
 	}{
+		{"text/html charset=utf-8", "<p>Größe<p hidden>order</p>", nil, 5},
+		{"text/html, text/plain", "<p>Größe<p hidden>order</p>", nil, 5},
 		{htmlType, "<p>Größe</p>", nil, 0},
 		{"text/plain", strings.Repeat("a", 2000) + "Größe", nil, 0},
 		{"text/plain", "Gr\xf6\xdfe", []Defect{BadCharset}, 0},
