@@ -1,6 +1,8 @@
 // Package mesh puts a mesh together in one process: keys, server, streams,
 // gateway, projections. Start takes a folder of definitions and a state folder,
-// and keeps state only there.
+// and keeps state only there. [ContractFacts] and [ContractMonitor] collect
+// evidence that the roles of a mesh keep their contracts; package contract
+// judges it.
 //
 // # The journey of one question
 //

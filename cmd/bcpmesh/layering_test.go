@@ -159,7 +159,6 @@ var rules = []rule{
 	// A gateway's way to servers that are not in its process: it has creds and no key.
 	{folder: "mesh/cluster", internal: []string{"accounts", "bcp", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.
-	{folder: "mesh/facts", core: true, internal: []string{"accounts/proof", "bcp", "bcp/contract", "bcp/kernel"}, external: []string{jsonText}},
 	{folder: "mesh/supervisor", internal: []string{"agents/process", "bcp", "bcp/status"}, external: []string{logging}},
 	{
 		folder:   "mesh/gateway",
@@ -170,7 +169,7 @@ var rules = []rule{
 	{folder: "mesh/notify", internal: []string{"accounts/disk", "agents/fetch", "agents/process", "bcp", "bcp/guard", "jetstream"}, external: []string{jsonText, logging, "github.com/wneessen/go-mail/smtp", natsClient}},
 	{
 		folder:   "mesh",
-		internal: append([]string{"accounts", "accounts/disk", "agents/process", "jetstream", "jetstream/verify", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/notify", "mesh/supervisor"}, corePackages...),
+		internal: append([]string{"accounts", "accounts/proof", "accounts/disk", "agents/process", "jetstream", "jetstream/verify", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/notify", "mesh/supervisor"}, corePackages...),
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys, noteFormat, treeHashes},
 	},
 	// It is told what happened, may look at the state, and talks to a collector of traces; the mesh does not know of it.
@@ -231,7 +230,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/define", program: true,
-		internal: []string{"accounts", "accounts/disk", "accounts/proof", "agents", "agents/llm/wires", "agents/wrap", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/tighten", "bcp/wire", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "jetstream", "mesh", "mesh/facts", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/disk", "accounts/proof", "agents", "agents/llm/wires", "agents/wrap", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/tighten", "bcp/wire", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "jetstream", "mesh", "mesh/server", "subjects"},
 		external: []string{commandLines, jsonText, nkeys, patches},
 	},
 	{

@@ -13,7 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/mesh/facts"
+	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
 // part is an agent in a role.
@@ -136,9 +136,9 @@ func buildReports(ctx context.Context, p *cli.Program, who *client.Flags) ([]kep
 	if err != nil {
 		return nil, err
 	}
-	f := facts.Of(m, proven, jwts, cli.ProgramVersion())
+	f := mesh.ContractFacts(m, proven, jwts, cli.ProgramVersion())
 	if proven != nil {
-		var monitor facts.Monitor
+		var monitor mesh.ContractMonitor
 		if err := audit.EachDecision(ctx, p, who, monitor.Add); err != nil {
 			return nil, err
 		}

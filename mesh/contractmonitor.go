@@ -1,4 +1,4 @@
-package facts
+package mesh
 
 import (
 	"slices"
@@ -8,26 +8,26 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
-// Monitor counts, record by record, how often the invariants of the roles were checked
+// ContractMonitor counts, record by record, how often the invariants of the roles were checked
 // during runs, and which record violates one. It does not look at content. The zero
 // value has seen nothing. It is not safe for concurrent use.
-type Monitor struct {
+type ContractMonitor struct {
 	seen []contract.Monitor
 }
 
 // The invariants that records can show.
 var (
-	noOutputs = must(`{"name":"never_receives","args":["planner","tool_outputs"]}`)
-	fromTask  = must(`{"name":"function_of","args":["planner.output",["user_query","tool_signatures"]]}`)
-	onlyPlans = must(`{"name":"conforms","args":["planner.output","plan"]}`)
-	onlyTyped = must(`{"name":"conforms","args":["processor.output","schema(planner.request)"]}`)
-	noText    = must(`{"name":"only_messages","args":["processor","planner",["structured_data","not_enough_information"]]}`)
-	onlyKinds = must(`{"name":"only_messages","args":["orchestrator","planner",["plan_request","error"]]}`)
-	gated     = must(`{"name":"gated","args":["effects"]}`)
+	noOutputs = mustPredicate(`{"name":"never_receives","args":["planner","tool_outputs"]}`)
+	fromTask  = mustPredicate(`{"name":"function_of","args":["planner.output",["user_query","tool_signatures"]]}`)
+	onlyPlans = mustPredicate(`{"name":"conforms","args":["planner.output","plan"]}`)
+	onlyTyped = mustPredicate(`{"name":"conforms","args":["processor.output","schema(planner.request)"]}`)
+	noText    = mustPredicate(`{"name":"only_messages","args":["processor","planner",["structured_data","not_enough_information"]]}`)
+	onlyKinds = mustPredicate(`{"name":"only_messages","args":["orchestrator","planner",["plan_request","error"]]}`)
+	gated     = mustPredicate(`{"name":"gated","args":["effects"]}`)
 )
 
-// must reads a predicate of ours.
-func must(text string) contract.Predicate {
+// mustPredicate reads a predicate of ours.
+func mustPredicate(text string) contract.Predicate {
 	p, code := contract.ParsePredicate([]byte(text))
 	if code != "" {
 		panic(string(code))
@@ -36,7 +36,7 @@ func must(text string) contract.Predicate {
 }
 
 // Add looks at one decision; others than those of runs say nothing.
-func (m *Monitor) Add(d *bcp.Decision) {
+func (m *ContractMonitor) Add(d *bcp.Decision) {
 	if d.Run == nil {
 		return
 	}
@@ -51,7 +51,7 @@ func (m *Monitor) Add(d *bcp.Decision) {
 	m.addRecord(d, &c)
 }
 
-func (m *Monitor) count(d *bcp.Decision, p contract.Predicate, held bool) {
+func (m *ContractMonitor) count(d *bcp.Decision, p contract.Predicate, held bool) {
 	i := slices.IndexFunc(m.seen, func(s contract.Monitor) bool { return s.Predicate.Equal(p) })
 	if i < 0 {
 		i = len(m.seen)
@@ -66,10 +66,10 @@ func (m *Monitor) count(d *bcp.Decision, p contract.Predicate, held bool) {
 }
 
 // Facts returns the counters, for [contract.Facts].
-func (m *Monitor) Facts() []contract.Monitor { return slices.Clone(m.seen) }
+func (m *ContractMonitor) Facts() []contract.Monitor { return slices.Clone(m.seen) }
 
 // addRecord counts the checks in a record.
-func (m *Monitor) addRecord(d *bcp.Decision, c *kernel.Change) {
+func (m *ContractMonitor) addRecord(d *bcp.Decision, c *kernel.Change) {
 	if c.Told != nil || c.Wait != nil && c.Wait.Kind == kernel.WaitPlanner {
 		// A plan request consists of the task, the tools and reports of failures:
 		// numbers, its own ids, words of a closed list.

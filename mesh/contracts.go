@@ -1,4 +1,4 @@
-package facts
+package mesh
 
 import (
 	"slices"
@@ -9,12 +9,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
-// Of returns the evidence that the roles of a mesh keep their contracts, except from
-// records ([Monitor]). proven is the proof of the JWTs that the mesh's server serves,
-// whose digest is jwts; nil if there is none. version is that of the program.
-func Of(m *bcp.Mesh, proven *proof.Report, jwts bcp.Digest, version string) contract.Facts {
+// ContractFacts returns the evidence that the roles of a mesh keep their contracts, except from
+// records ([ContractMonitor]), for [contract.Verify]. It judges nothing, and missing evidence
+// proves nothing. proven is the proof of the JWTs that the mesh's server serves, whose digest is
+// jwts; nil if there is none. version is that of the program.
+func ContractFacts(m *bcp.Mesh, proven *proof.Report, jwts bcp.Digest, version string) contract.Facts {
 	f := contract.Facts{
-		Messages: Messages(), Decoders: Decoders(), Rules: collectRules(m),
+		Messages: messages(), Decoders: testDecoders(), Rules: collectRules(m),
 		Build: &contract.Build{Version: version, PureInterpreter: pureInterpreter},
 	}
 	for _, k := range kernel.OfMesh(m) {
@@ -62,9 +63,9 @@ func collectRules(m *bcp.Mesh) *contract.Rules {
 	return r
 }
 
-// Messages returns all types of messages between roles. Each has one strict decoder,
+// messages returns all types of messages between roles. Each has one strict decoder,
 // in package kernel or bcp, which refuses everything else.
-func Messages() []contract.MessageType {
+func messages() []contract.MessageType {
 	const (
 		planner, processor, orchestrator = contract.Planner, contract.Processor, contract.Orchestrator
 		tool, user                       = contract.Tool, contract.User

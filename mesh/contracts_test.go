@@ -1,4 +1,4 @@
-package facts_test
+package mesh_test
 
 import (
 	"os"
@@ -19,14 +19,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
-	"github.com/bcpmesh/bcpmesh/mesh/facts"
+	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // assistant is the mesh of the example, with the claims that its server would enforce.
 func assistant(t *testing.T) (*bcp.Mesh, proof.Claims) {
 	t.Helper()
-	m, report := definition.Load(os.DirFS(filepath.Join("..", "..", "examples", "assistant", "mesh")))
+	m, report := definition.Load(os.DirFS(filepath.Join("..", "examples", "assistant", "mesh")))
 	if m == nil {
 		t.Fatal(report.Errors)
 	}
@@ -45,8 +45,8 @@ func assistant(t *testing.T) (*bcp.Mesh, proof.Claims) {
 func factsOf(t *testing.T, m *bcp.Mesh, claims proof.Claims) contract.Facts {
 	t.Helper()
 	report := bcptest.Must(proof.Prove(claims, proof.Policy{}))
-	f := facts.Of(m, &report, bcp.Digest{1}, "test")
-	var monitor facts.Monitor
+	f := mesh.ContractFacts(m, &report, bcp.Digest{1}, "test")
+	var monitor mesh.ContractMonitor
 	for i, c := range records() {
 		monitor.Add(decision(t, uint64(i)+1, c))
 	}
@@ -108,7 +108,7 @@ func TestContractsAreKept(t *testing.T) {
 	// Without a proof, what permissions have to show is unverified, and nothing is kept.
 	planner, processor := six(t)
 	for _, c := range []contract.Contract{planner, processor} {
-		r := contract.Verify(c, facts.Of(m, nil, bcp.Digest{}, "test"))
+		r := contract.Verify(c, mesh.ContractFacts(m, nil, bcp.Digest{}, "test"))
 		if r.OK || !slices.ContainsFunc(r.Invariants, func(v contract.InvariantReport) bool { return v.Verdict == contract.Unverified }) {
 			t.Errorf("%s: %+v", c.Role, r)
 		}
@@ -164,7 +164,7 @@ func TestContractsFailByTheirCause(t *testing.T) {
 	}
 	record := func(change func(*kernel.Change), at int) func(*testing.T, proof.Claims, *contract.Facts) {
 		return func(t *testing.T, _ proof.Claims, f *contract.Facts) {
-			var monitor facts.Monitor
+			var monitor mesh.ContractMonitor
 			for i, c := range records() {
 				if i == at-1 {
 					change(c)
@@ -211,7 +211,7 @@ func TestContractsFailByTheirCause(t *testing.T) {
 			f := factsOf(t, m, claims)
 			c.plant(t, claims, &f)
 			report := bcptest.Must(proof.Prove(claims, proof.Policy{}))
-			planted := facts.Of(m, &report, bcp.Digest{1}, "test")
+			planted := mesh.ContractFacts(m, &report, bcp.Digest{1}, "test")
 			f.Roles, f.Effects = planted.Roles, planted.Effects
 			of, _ := contract.ParseBuiltin(c.contract)
 			r := contract.Verify(of, f)
@@ -234,7 +234,7 @@ func TestContractsFailByTheirCause(t *testing.T) {
 // covers DUAL-75
 func TestUnreadableRecords(t *testing.T) {
 	t.Parallel()
-	var m facts.Monitor
+	var m mesh.ContractMonitor
 	m.Add(&bcp.Decision{Seq: 1})
 	bcptest.FailIf(t, len(m.Facts()) > 0, "%v", m.Facts())
 	m.Add(&bcp.Decision{Seq: 2, Time: 5, Kind: bcp.KindStep, Run: &bcp.RunChange{Run: "r1", Change: []byte("{")}})
@@ -266,7 +266,7 @@ func TestMessages(t *testing.T) {
 		edges[[2]contract.Role{e.From, e.To}] = true
 	}
 	carried := map[[2]contract.Role]bool{}
-	for _, message := range facts.Messages() {
+	for _, message := range mesh.ContractFacts(&bcp.Mesh{}, nil, bcp.Digest{}, "test").Messages {
 		carried[[2]contract.Role{message.From, message.To}] = true
 		if message.To == contract.Planner && slices.ContainsFunc(message.Holds, func(c contract.Column) bool { return c != contract.UserQuery }) {
 			t.Errorf("the planner's %s holds %v", message.Kind, message.Holds)
@@ -288,7 +288,7 @@ func TestMessages(t *testing.T) {
 // covers DUAL-44, DUAL-59, DUAL-66
 func TestDecoders(t *testing.T) {
 	t.Parallel()
-	decoders := facts.Decoders()
+	decoders := mesh.ContractFacts(&bcp.Mesh{}, nil, bcp.Digest{}, "test").Decoders
 	if len(decoders) != 2 {
 		t.Fatal(decoders)
 	}

@@ -1,8 +1,8 @@
-package facts
+package mesh
 
 import (
 	"crypto/sha256"
-	_ "embed" // the vectors
+	_ "embed" // the vectors of decoders
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -12,8 +12,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
-//go:embed vectors/decoders.json
-var vectors []byte
+//go:embed contractdecoders.json
+var decoderTexts []byte
 
 // decoderVectors are the test vectors of the strict decoders.
 type decoderVectors struct {
@@ -24,31 +24,31 @@ type decoderVectors struct {
 		Input  jsontext.Value `json:"input"`
 		Output jsontext.Value `json:"output"`
 	} `json:"tools"`
-	Spec    jsontext.Value `json:"spec"`
-	Plans   []vector       `json:"plans"`
-	Answers []vector       `json:"answers"`
+	Spec    jsontext.Value  `json:"spec"`
+	Plans   []decoderVector `json:"plans"`
+	Answers []decoderVector `json:"answers"`
 }
 
-// vector is one input; OK says that the decoder must accept it.
-type vector struct {
+// decoderVector is one input; OK says that the decoder must accept it.
+type decoderVector struct {
 	Input string `json:"input"`
 	OK    bool   `json:"ok"`
 }
 
-// Decoders tests the decoders of plans and of answers with the embedded vectors. A
+// testDecoders tests the decoders of plans and of answers with the embedded vectors. A
 // decoder that cannot be tested has failed.
-func Decoders() []contract.SelfTest {
+func testDecoders() []contract.SelfTest {
 	var v decoderVectors
-	if err := json.Unmarshal(vectors, &v); err != nil {
+	if err := json.Unmarshal(decoderTexts, &v); err != nil {
 		return nil
 	}
 	return []contract.SelfTest{
-		try("planner.output", v.Plans, v.planDecoder()), try("processor.output", v.Answers, v.answerDecoder()),
+		tryDecoder("planner.output", v.Plans, v.planDecoder()), tryDecoder("processor.output", v.Answers, v.answerDecoder()),
 	}
 }
 
-// try counts the vectors that a decoder judges correctly; nil judges none.
-func try(output string, vectors []vector, takes func([]byte) bool) contract.SelfTest {
+// tryDecoder counts the vectors that a decoder judges correctly; nil judges none.
+func tryDecoder(output string, vectors []decoderVector, takes func([]byte) bool) contract.SelfTest {
 	text, _ := json.Marshal(vectors) // of texts and booleans
 	t := contract.SelfTest{Output: output, Vectors: sha256.Sum256(text)}
 	for _, v := range vectors {
