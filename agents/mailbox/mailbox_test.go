@@ -133,6 +133,4 @@ func (b brokenFS) Open(name string) (fs.File, error) {
 	return b.MapFS.Open(name)
 }
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf

@@ -133,8 +133,6 @@ var rules = []rule{
 	// What hosts of MCP are served by: a client of the mesh like any other.
 	{folder: "agents/mcp", internal: []string{"agents", "agents/wrap", "bcp", "bcp/wire"}, external: []string{jsonText, logging, mcpSDK, natsClient}},
 
-	// Copies a mailbox of a server, and reads no message.
-	{folder: "agents/imap", internal: []string{"accounts/disk", "agents/fetch", "agents/mailbox", "bcp/guard"}, external: []string{fileLock, logging}},
 	// Gets pages; who fetches for an agent reads nothing of what it gets: one file makes text of pages, by exceptions.
 	{folder: "agents/fetch", internal: []string{"agents/llm", "agents/tool", "bcp/guard"}, external: []string{"code.dny.dev/ssrf", "golang.org/x/net/html", jsonText}},
 	// Makes text of pages where hostile bytes are read.
@@ -143,8 +141,8 @@ var rules = []rule{
 	{folder: "agents/tool", internal: []string{"accounts/disk", "agents/llm", "bcp/guard"}, external: []string{jsonText}},
 	// Reads files for a model.
 	{folder: "agents/files", internal: []string{"accounts/disk", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
-	// Reads mail, for a model as well.
-	{folder: "agents/mailbox", internal: []string{"accounts/disk", "agents/decode", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
+	// Reads mail, for a model as well; who copies it from a server reads none, and alone has a network, by an exception.
+	{folder: "agents/mailbox", internal: []string{"accounts/disk", "agents/decode", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{fileLock, jsonText, logging}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
 	{folder: "agents/keeper", internal: []string{"agents", "agents/cell", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "bcp", "bcp/cost", "bcp/guard", "bcp/kernel"}, external: []string{"golang.org/x/sync/semaphore", jsonText, logging}},
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.
@@ -245,7 +243,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/disk", "agents", "agents/cell", "agents/fetch", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/process", "agents/stdio", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
+		internal: []string{"accounts/disk", "agents", "agents/cell", "agents/fetch", "agents/hosts", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/process", "agents/stdio", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{
@@ -350,6 +348,7 @@ const readsPages = "hostile bytes are read in the agent's process; the files tha
 var exceptions = []exception{
 	{"agents/fetch/page.go", "agents/decode", readsPages},
 	{"agents/fetch/page.go", readability, readsPages},
+	{"agents/mailbox/copier.go", "agents/fetch", "mail is copied in the keeper's process; the files that read it know no network"},
 	{"bcp/state/first.go", "hash/maphash", placeInMemory},
 	{"agents/process/seccomp_linux.go", "unsafe", filterOfTheKernel},
 	{"mesh/gateway/dispatch.go", callSubject, "the dispatcher makes the calls, once it has asked the gate"},

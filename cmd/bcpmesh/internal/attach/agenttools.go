@@ -18,7 +18,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
-	"github.com/bcpmesh/bcpmesh/agents/imap"
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
@@ -62,7 +61,7 @@ func copyMail(ctx context.Context, folder meshdir.Folder, def *bcp.Mesh, agent *
 	if err != nil {
 		return nil, nil, cli.Failf("the mail of %s: %s", agent.Name, cli.FileReason(err))
 	}
-	copier, err := imap.NewCopier(imap.Options{
+	copier, err := mailbox.NewCopier(mailbox.CopyOptions{
 		Server: server, Key: key, Folder: path, Logger: log,
 		Dialer: &fetch.Dialer{Policy: fetch.Policy([]string{server.Target.Authority()}, os.LookupEnv), Addresses: def.AllowAddresses, Resolver: fetch.NewResolver()},
 	})

@@ -1,4 +1,4 @@
-package imap
+package mailbox
 
 import (
 	"cmp"
@@ -56,7 +56,7 @@ func (s store) clean() error {
 	return writing(cmp.Or(os.RemoveAll(tmp), os.MkdirAll(tmp, 0o700)))
 }
 
-func fileName(validity, uid int64) string { return fmt.Sprintf("%010d-%010d", validity, uid) }
+func copyName(validity, uid int64) string { return fmt.Sprintf("%010d-%010d", validity, uid) }
 
 // copied is a message of the Maildir.
 type copied struct {
@@ -75,7 +75,7 @@ func (s store) messages(validity int64) (map[int64]*copied, error) {
 		_, text, _ := strings.Cut(e.Name(), "-")
 		uid, err := strconv.ParseInt(text, 10, 64)
 		info, infoErr := e.Info()
-		if err == nil && infoErr == nil && info.Mode().IsRegular() && e.Name() == fileName(validity, uid) {
+		if err == nil && infoErr == nil && info.Mode().IsRegular() && e.Name() == copyName(validity, uid) {
 			found[uid] = &copied{size: info.Size()}
 			continue
 		}
@@ -87,7 +87,7 @@ func (s store) messages(validity int64) (map[int64]*copied, error) {
 }
 
 func (s store) remove(validity, uid int64) error {
-	err := os.Remove(filepath.Join(s.folder, newFolder, fileName(validity, uid)))
+	err := os.Remove(filepath.Join(s.folder, newFolder, copyName(validity, uid)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package imap
+package mailbox
 
 import (
 	"bufio"
@@ -52,14 +52,14 @@ func (here) Lookup(context.Context, string) ([]netip.Addr, error) {
 }
 
 // quick are the limits of always with a quick clock.
-func quick() limits {
+func quick() copyLimits {
 	l := defaults()
 	l.silence, l.poll = 20*time.Second, time.Millisecond
 	return l
 }
 
 // options are those of a copier of a server at an address.
-func options(t testing.TB, address, folder string, l limits) (Options, *bcptest.Log) {
+func options(t testing.TB, address, folder string, l copyLimits) (CopyOptions, *bcptest.Log) {
 	t.Helper()
 	_, roots := certificate()
 	_, port, err := net.SplitHostPort(address)
@@ -67,7 +67,7 @@ func options(t testing.TB, address, folder string, l limits) (Options, *bcptest.
 	server := must(guard.ParseMailServer("imaps://" + user + "@example.com:" + port + "/INBOX"))
 	policy, _ := guard.ParsePolicy([]string{"example.com:" + port})
 	out := &bcptest.Log{}
-	return Options{
+	return CopyOptions{
 		Server: server, Key: func() (string, error) { return key, nil }, Folder: folder, Logger: hclog.New(&hclog.LoggerOptions{Output: out}), limits: l,
 		Dialer: &fetch.Dialer{
 			Policy: func() guard.Policy { return policy }, Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Resolver: here{}, Roots: roots,
@@ -75,7 +75,7 @@ func options(t testing.TB, address, folder string, l limits) (Options, *bcptest.
 	}, out
 }
 
-func copier(t testing.TB, address, folder string, l limits) (*Copier, *bcptest.Log) {
+func copier(t testing.TB, address, folder string, l copyLimits) (*Copier, *bcptest.Log) {
 	t.Helper()
 	o, out := options(t, address, folder, l)
 	c := must(NewCopier(o))
@@ -254,9 +254,5 @@ func (r *recorded) Read(b []byte) (int, error)       { return r.r.Read(b) }
 func (r *recorded) Write(b []byte) (int, error)      { return len(b), nil }
 func (r *recorded) SetReadDeadline(time.Time) error  { return nil }
 func (r *recorded) SetWriteDeadline(time.Time) error { return nil }
-
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }

@@ -1,4 +1,4 @@
-package imap
+package mailbox
 
 import (
 	"io/fs"
@@ -8,19 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 )
-
-// read returns the messages of a Maildir, the oldest first.
-func read(t *testing.T, folder string) (all []*mailbox.Message) {
-	t.Helper()
-	for m, err := range mailbox.Messages(os.DirFS(folder)) {
-		noError(t, err)
-		all = append(all, m)
-	}
-	return all
-}
 
 // A Maildir becomes what a real server has, and stays so while mail comes and goes. Nothing changes at the server.
 //
@@ -37,7 +25,7 @@ func TestCopy(t *testing.T) {
 		stopIf(t, !slices.Equal(got, want), "%d messages, %d expected", len(got), len(want))
 	}
 	same(mails(1, 70))
-	all := read(t, folder)
+	all := readAll(t, os.DirFS(folder))
 	stopIf(t, len(all) != 70 || all[0].Subject != "Message 1" || all[69].Subject != "Message 70", "%d messages", len(all))
 	before := len(server.heard.String())
 	same(mails(1, 70))
@@ -78,21 +66,21 @@ func TestCopy(t *testing.T) {
 // The newest messages are copied, as many bytes of each as are read, and as many of all as there is room for.
 //
 // covers AGENTS A7
-func TestLimits(t *testing.T) {
+func TestCopyLimits(t *testing.T) {
 	t.Parallel()
 	body := func(size int) string { return "Subject: x\r\n\r\n" + strings.Repeat("y", size-14) }
 	for name, c := range map[string]struct {
 		messages []string
-		change   func(*limits)
+		change   func(*copyLimits)
 		want     []string
 	}{
-		"as many as the limit":     {mails(1, 8), func(l *limits) { l.messages = 8 }, mails(1, 8)},
-		"one more":                 {mails(1, 9), func(l *limits) { l.messages = 8 }, mails(2, 9)},
-		"a message of the limit":   {[]string{body(200), mail(1)}, func(l *limits) { l.message = 200 }, []string{body(200), mail(1)}},
-		"one of a byte more":       {[]string{body(201), mail(1)}, func(l *limits) { l.message = 200 }, []string{body(201), mail(1)}},
-		"one that is far too long": {[]string{body(20_000), mail(1)}, func(l *limits) { l.message = 200 }, []string{body(20_000)[:201], mail(1)}},
-		"as much as the limit":     {[]string{body(300), body(200), body(100)}, func(l *limits) { l.all = 600 }, []string{body(300), body(200), body(100)}},
-		"a byte less room":         {[]string{body(300), body(200), body(100)}, func(l *limits) { l.all = 599 }, []string{body(200), body(100)}},
+		"as many as the limit":     {mails(1, 8), func(l *copyLimits) { l.messages = 8 }, mails(1, 8)},
+		"one more":                 {mails(1, 9), func(l *copyLimits) { l.messages = 8 }, mails(2, 9)},
+		"a message of the limit":   {[]string{body(200), mail(1)}, func(l *copyLimits) { l.message = 200 }, []string{body(200), mail(1)}},
+		"one of a byte more":       {[]string{body(201), mail(1)}, func(l *copyLimits) { l.message = 200 }, []string{body(201), mail(1)}},
+		"one that is far too long": {[]string{body(20_000), mail(1)}, func(l *copyLimits) { l.message = 200 }, []string{body(20_000)[:201], mail(1)}},
+		"as much as the limit":     {[]string{body(300), body(200), body(100)}, func(l *copyLimits) { l.all = 600 }, []string{body(300), body(200), body(100)}},
+		"a byte less room":         {[]string{body(300), body(200), body(100)}, func(l *copyLimits) { l.all = 599 }, []string{body(200), body(100)}},
 	} {
 		l := quick()
 		c.change(&l)
@@ -109,8 +97,8 @@ func TestLimits(t *testing.T) {
 	folder := t.TempDir()
 	large, _ := copier(t, realServer(t, "Subject: large\r\n\r\n"+strings.Repeat("z", 9<<20)).address, folder, quick())
 	noError(t, once(t, large))
-	m := read(t, folder)
-	failIf(t, len(m) != 1 || !m[0].Has(mailbox.TooLarge) || m[0].Subject != "large", "%+v", m)
+	m := readAll(t, os.DirFS(folder))
+	failIf(t, len(m) != 1 || !m[0].Has(TooLarge) || m[0].Subject != "large", "%+v", m)
 	failIf(t, defaults().messages != 10_000 || defaults().message != 8<<20 || defaults().all != 1<<30,
 		"the limits are others than the documents say")
 }
@@ -123,7 +111,7 @@ func TestStrangeFiles(t *testing.T) {
 	noError(t, once(t, c))
 	elsewhere := filepath.Join(t.TempDir(), "secret")
 	noError(t, os.WriteFile(elsewhere, []byte("x"), 0o600))
-	noError(t, os.Symlink(elsewhere, filepath.Join(folder, newFolder, fileName(1, 7))))
+	noError(t, os.Symlink(elsewhere, filepath.Join(folder, newFolder, copyName(1, 7))))
 	for _, name := range []string{"0000000001-1", "0000000001-+000000001", "x", "0000000002-0000000001"} {
 		noError(t, os.WriteFile(filepath.Join(folder, newFolder, name), nil, 0o600))
 	}

@@ -1,4 +1,4 @@
-package imap
+package mailbox
 
 import (
 	"cmp"
@@ -42,8 +42,8 @@ type session struct {
 	asks     bool // and that it likes to know who is there (RFC 2971)
 }
 
-// message is the data about a message in one FETCH response.
-type message struct {
+// entry is the data about a message in one FETCH response.
+type entry struct {
 	uid, size int64 // size is -1 if it is not said
 	body      bool
 }
@@ -53,7 +53,7 @@ type fetching struct {
 	says []string              // what a server is told that waits for more of the command
 	body func(io.Reader) error // called before told, if there is a body; it need not read it
 	most int64                 // bytes of a body
-	told func(message) error
+	told func(entry) error
 }
 
 // readGreeting reads the first response. It refuses a server that is already logged in.
@@ -68,7 +68,7 @@ func (s *session) readGreeting() error {
 	case err != nil:
 		return err
 	case strings.EqualFold(word, "OK"), strings.EqualFold(word, "BYE"):
-		return s.untagged(rest, message{}, fetching{})
+		return s.untagged(rest, entry{}, fetching{})
 	}
 	return errAnswer
 }
@@ -82,7 +82,7 @@ func (s *session) command(line string, f fetching) (string, error) {
 		return "", err
 	}
 	for {
-		m := message{size: -1}
+		m := entry{size: -1}
 		text, err := s.response(func(before string, content *io.LimitedReader) error {
 			switch {
 			case m.body || f.body == nil || !bodyNext.MatchString(before):
@@ -125,7 +125,7 @@ var (
 )
 
 // untagged takes a response that is not a command's own. m has what is known of a message.
-func (s *session) untagged(text string, m message, f fetching) error {
+func (s *session) untagged(text string, m entry, f fetching) error {
 	word, rest, _ := strings.Cut(text, " ")
 	switch word = strings.ToUpper(word); word {
 	case "":
@@ -155,7 +155,7 @@ func (s *session) untagged(text string, m message, f fetching) error {
 }
 
 // fetched reads the list of a FETCH.
-func (m message) fetched(list string, f fetching) (err error) {
+func (m entry) fetched(list string, f fetching) (err error) {
 	list, begins := strings.CutPrefix(list, "(")
 	list, ends := strings.CutSuffix(list, ")")
 	if !begins || !ends {
@@ -265,15 +265,15 @@ func (s *session) examine(mailbox string) error {
 
 // newest returns the newest messages of a mailbox, by UID. Not all of them are listed if some were
 // expunged meanwhile (RFC 2180, 4.1.2), or are not available.
-func (s *session) newest(of state, most int) (listed map[int64]message, all bool, err error) {
-	listed = map[int64]message{}
+func (s *session) newest(of state, most int) (listed map[int64]entry, all bool, err error) {
+	listed = map[int64]entry{}
 	if of.exists == 0 {
 		return listed, true, nil
 	}
 	first := max(1, of.exists-int64(most)+1)
 	s.allow(maxList, transferred)
 	line := "FETCH " + strconv.FormatInt(first, 10) + ":" + strconv.FormatInt(of.exists, 10) + " (UID RFC822.SIZE)"
-	status, err := s.command(line, fetching{told: func(m message) error {
+	status, err := s.command(line, fetching{told: func(m entry) error {
 		switch {
 		case m.uid == 0 || m.size < 0: // news of flags perhaps
 			return nil

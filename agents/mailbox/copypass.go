@@ -1,4 +1,4 @@
-package imap
+package mailbox
 
 import (
 	"cmp"
@@ -20,9 +20,9 @@ const (
 
 // choose marks the copied messages to keep, and returns the missing ones, the newest
 // first. Messages without room are neither.
-func choose(listed map[int64]message, have map[int64]*copied, l limits) (missing []message) {
+func choose(listed map[int64]entry, have map[int64]*copied, l copyLimits) (missing []entry) {
 	room := l.all
-	for _, m := range slices.SortedFunc(maps.Values(listed), func(a, b message) int { return cmp.Compare(b.uid, a.uid) }) {
+	for _, m := range slices.SortedFunc(maps.Values(listed), func(a, b entry) int { return cmp.Compare(b.uid, a.uid) }) {
 		size := min(m.size, l.message+1)
 		held := have[m.uid]
 		if held != nil {
@@ -43,10 +43,10 @@ func choose(listed map[int64]message, have map[int64]*copied, l limits) (missing
 // fetchAll fetches missing messages, and returns how many did not come. Messages that
 // failed before come last and one at a time, so that an unavailable message does not
 // block others.
-func (c *Copier) fetchAll(s *session, validity int64, missing []message) (left int, err error) {
-	missing = slices.DeleteFunc(missing, func(m message) bool { return c.failed[m.uid] >= maxTries })
-	again := func(m message) int { return min(1, c.failed[m.uid]) }
-	slices.SortStableFunc(missing, func(a, b message) int { return cmp.Compare(again(a), again(b)) })
+func (c *Copier) fetchAll(s *session, validity int64, missing []entry) (left int, err error) {
+	missing = slices.DeleteFunc(missing, func(m entry) bool { return c.failed[m.uid] >= maxTries })
+	again := func(m entry) int { return min(1, c.failed[m.uid]) }
+	slices.SortStableFunc(missing, func(a, b entry) int { return cmp.Compare(again(a), again(b)) })
 	defer func() {
 		if syncing := c.store.sync(); err == nil {
 			err = syncing
@@ -70,7 +70,7 @@ func (c *Copier) fetchAll(s *session, validity int64, missing []message) (left i
 
 // fetch fetches messages, and returns how many came. A cut message is the first bytes
 // of a large one.
-func (c *Copier) fetch(s *session, validity int64, batch []message, cut bool) (came int, err error) {
+func (c *Copier) fetch(s *session, validity int64, batch []entry, cut bool) (came int, err error) {
 	wanted, set, section := map[int64]bool{}, []string{}, "BODY.PEEK[]"
 	for _, m := range batch {
 		wanted[m.uid] = true
@@ -99,7 +99,7 @@ func (c *Copier) fetch(s *session, validity int64, batch []message, cut bool) (c
 			size, err = c.store.write(r)
 			return err
 		},
-		told: func(m message) error {
+		told: func(m entry) error {
 			switch {
 			case s.validity != validity:
 				return errAnew
@@ -110,7 +110,7 @@ func (c *Copier) fetch(s *session, validity int64, batch []message, cut bool) (c
 			came++
 			c.held++
 			c.bytes += size
-			return writing(disk.MoveUnsynced(c.store.draft(), filepath.Join(c.store.folder, newFolder, fileName(validity, m.uid))))
+			return writing(disk.MoveUnsynced(c.store.draft(), filepath.Join(c.store.folder, newFolder, copyName(validity, m.uid))))
 		},
 	})
 	if err == nil && s.validity != validity {

@@ -1,4 +1,4 @@
-package imap
+package mailbox
 
 import (
 	"context"
@@ -12,14 +12,13 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
-	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 var errTaken = errors.New("another process copies the mailbox")
 
-// Options are the options of a copier.
-type Options struct {
+// CopyOptions are the options of a copier.
+type CopyOptions struct {
 	Server guard.MailServer
 	// Key returns the user's password, or a token of OAuth 2 after "Bearer ", in printable ASCII. It is asked for at each
 	// login: tokens do not last.
@@ -28,11 +27,11 @@ type Options struct {
 	Folder string // the Maildir, created if necessary. Nobody else may write to it
 	Logger hclog.Logger
 
-	limits limits // zero: those of always
+	limits copyLimits // zero: those of always
 }
 
-// limits are smaller in tests.
-type limits struct {
+// copyLimits are smaller in tests.
+type copyLimits struct {
 	messages     int           // the newest
 	message, all int64         // bytes
 	silence      time.Duration // of the server
@@ -43,9 +42,9 @@ type limits struct {
 	forget       time.Duration // until failed messages are requested again
 }
 
-func defaults() limits {
-	return limits{
-		messages: mailbox.MaxListed, message: mailbox.MaxMessage, all: 1 << 30,
+func defaults() copyLimits {
+	return copyLimits{
+		messages: MaxListed, message: MaxMessage, all: 1 << 30,
 		silence: time.Minute, poll: time.Minute, soon: 5 * time.Second, late: 5 * time.Minute,
 		locked: time.Minute, longest: 30 * time.Minute, forget: time.Hour,
 	}
@@ -53,7 +52,7 @@ func defaults() limits {
 
 // Copier copies a mailbox for as long as it runs.
 type Copier struct {
-	o     Options
+	o     CopyOptions
 	log   hclog.Logger
 	store store
 	first func()
@@ -71,8 +70,8 @@ type Copier struct {
 type state struct{ validity, uidNext, exists int64 }
 
 // NewCopier returns the copier of a mailbox, and creates its Maildir.
-func NewCopier(o Options) (*Copier, error) {
-	if o.limits == (limits{}) {
+func NewCopier(o CopyOptions) (*Copier, error) {
+	if o.limits == (copyLimits{}) {
 		o.limits = defaults()
 	}
 	s, err := openStore(o.Folder)

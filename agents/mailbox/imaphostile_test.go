@@ -1,4 +1,4 @@
-package imap
+package mailbox
 
 import (
 	"context"
@@ -315,7 +315,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, answers string) {
 		folder := t.TempDir()
 		s := must(openStore(folder))
-		c := &Copier{o: Options{limits: defaults()}, store: s, failed: map[int64]int{}}
+		c := &Copier{o: CopyOptions{limits: defaults()}, store: s, failed: map[int64]int{}}
 		c.o.Server.Mailbox = "INBOX"
 		_ = c.pass(&session{wire: newWire(&recorded{r: strings.NewReader(answers)}, time.Minute)})
 		total := 0
