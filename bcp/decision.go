@@ -171,7 +171,7 @@ type Decision struct {
 	// Scheduled is the time of the run that a prompt is for.
 	Scheduled int64 `msgpack:"sc,omitempty" json:"scheduled,omitzero"`
 	// Changes are the permissions that a reload took and gave, a line each; of a start
-	// what [lint.AcceptedLegs] says.
+	// what [AcceptedLegs] says.
 	Changes []string `msgpack:"cg,omitempty" json:"changes,omitempty"`
 
 	// Key is the public nkey of whom the decision is about: who signed an

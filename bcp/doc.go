@@ -14,9 +14,9 @@
 //
 // Package bcp/state holds everything that a gateway remembers; its Decide methods return
 // a [Decision] and change nothing, and its Apply is the only way to change it.
-// Package bcp/tell says why a decision came out as it did, and bcp/lint advises about
-// specs and channels. Bytes of a Reader reach a Controller only inside an [Answer], and only
-// this package makes one.
+// Package bcp/tell says why a decision came out as it did. Before anything runs, [FlowOf]
+// says which taint can reach which agent, and what adds up. Bytes of a Reader reach a
+// Controller only inside an [Answer], and only this package makes one.
 //
 // # Words
 //

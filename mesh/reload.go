@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/lint"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -148,7 +147,7 @@ func grants(def *bcp.Mesh) []string {
 			all = append(all, fmt.Sprintf("%s may call %s%s", a.Name, a.Model, mayCost(a.Run)))
 		}
 	}
-	all = append(all, lint.AcceptedLegs(def)...)
+	all = append(all, bcp.AcceptedLegs(def)...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

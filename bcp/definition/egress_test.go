@@ -11,7 +11,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
-	"github.com/bcpmesh/bcpmesh/bcp/lint"
 )
 
 // covers ALF-28, ALF-29, P1.3
@@ -71,13 +70,13 @@ func TestTrifectaIsRefused(t *testing.T) {
 		"tools: [Bash]\nnetwork: none\nbase_taint: high\ncommand: [docker, run]\nsandbox: own\n": false,
 	} {
 		_, report := definition.Parse(map[string][]byte{"a.md": []byte("---\nname: a\n" + keys + "---\n")})
-		got := len(report.Errors) == 1 && report.Errors[0].Code == definition.CodeLethalTrifecta && report.Errors[0].Line == 2
+		got := len(report.Errors) == 1 && report.Errors[0].Code == bcp.FindingTrifecta && report.Errors[0].Line == 2
 		failIf(t, got != refused || !refused && !report.OK(), "%q: %v", keys, report.Errors)
 		mesh, report := definition.Parse(map[string][]byte{"a.md": []byte("---\nname: a\n" + keys + stated + "---\n")})
-		failIf(t, mesh == nil || refused && !slices.ContainsFunc(report.Warnings, func(p definition.Problem) bool { return p.Code == definition.CodeLethalTrifecta }),
+		failIf(t, mesh == nil || refused && !slices.ContainsFunc(report.Warnings, func(p definition.Problem) bool { return p.Code == bcp.FindingTrifecta }),
 			"%q, accepted: %v %v", keys, report.Errors, report.Warnings)
-		if mesh != nil && refused != lint.FlowOf(mesh).Legs("a").All() && !strings.Contains(keys, "outbound") {
-			t.Errorf("%q: legs %+v", keys, lint.FlowOf(mesh).Legs("a"))
+		if mesh != nil && refused != bcp.FlowOf(mesh).Legs("a").All() && !strings.Contains(keys, "outbound") {
+			t.Errorf("%q: legs %+v", keys, bcp.FlowOf(mesh).Legs("a"))
 		}
 	}
 }

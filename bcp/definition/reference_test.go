@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 )
 
@@ -93,7 +94,7 @@ func TestReferenceExamplesLoad(t *testing.T) {
 	stopIf(t, mesh == nil || len(mesh.Channels) != 4 || len(mesh.Channels[0].Subscriptions)+len(mesh.Channels[1].Subscriptions)+len(mesh.Channels[2].Subscriptions) != 4,
 		"the full one: errors %v", report.Errors)
 	for _, w := range report.Warnings {
-		failIf(t, !slices.Contains([]string{definition.CodeCategory3, definition.CodeCapacity, definition.CodeCommandUser, definition.CodeLethalTrifecta}, w.Code),
+		failIf(t, !slices.Contains([]string{definition.CodeCategory3, definition.CodeCapacity, definition.CodeCommandUser, bcp.FindingTrifecta}, w.Code),
 			"the full one: %s (%s)", w, w.Code)
 	}
 	var text strings.Builder

@@ -9,7 +9,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
-	"github.com/bcpmesh/bcpmesh/bcp/lint"
 )
 
 // Problem is one error or warning and where it is. Its JSON form is a
@@ -21,7 +20,7 @@ type Problem struct {
 	// Line and Column count from 1; a column is a code point.
 	Line   int `json:"line"`
 	Column int `json:"column"`
-	// Code is one of the Code constants.
+	// Code is one of the Code constants, or of the Finding constants of package bcp.
 	Code string `json:"code"`
 	// Key is the path of the key inside the file, such as
 	// "bcp_channels[0].budget_bits"; empty where no key is meant.
@@ -94,11 +93,8 @@ const (
 	CodeTotalParts      = "total_parts"      // warning: pushes may take more than half of a total budget
 	CodeSecretLike      = "secret_like"      // warning: a value that may be a secret
 
-	CodeCombinedBudgets = lint.FindingCombined   // warning: several tainted channels into a clean agent
-	CodeArgumentsOut    = "arguments_out"        // warning: secrets may leave with arguments of a query
-	CodeLethalTrifecta  = lint.FindingTrifecta   // warning: private data, untrusted input and a way out
-	CodeSharedDisk      = lint.FindingSharedDisk // warning: a way around the gateway through files
-	CodeAdviceMentions  = "advice_mentions"      // warning: a critical argument that no rule compares with the task
+	CodeArgumentsOut   = "arguments_out"   // warning: secrets may leave with arguments of a query
+	CodeAdviceMentions = "advice_mentions" // warning: a critical argument that no rule compares with the task
 )
 
 // Report holds everything that is wrong with a folder, sorted by file, line

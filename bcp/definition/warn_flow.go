@@ -7,17 +7,16 @@ import (
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/lint"
 )
 
 // warnFlow warns of what adds up across agents and channels, at the name of
 // the agent to look at.
 func (b *builder) warnFlow(m *bcp.Mesh) {
-	for _, f := range lint.FlowOf(m).Findings {
+	for _, f := range bcp.FlowOf(m).Findings {
 		i, _ := b.find(f.Agents[0])
 		a := b.agents[i]
-		if f.Code == lint.FindingTrifecta && refusesTrifecta(&m.Agents[i]) {
-			a.errorf("name", CodeLethalTrifecta, "%s; or accept it by writing egress_budget_bits, the bits that may go out over egress_window", f.Text)
+		if f.Code == bcp.FindingTrifecta && refusesTrifecta(&m.Agents[i]) {
+			a.errorf("name", bcp.FindingTrifecta, "%s; or accept it by writing egress_budget_bits, the bits that may go out over egress_window", f.Text)
 			continue
 		}
 		a.warnf("name", f.Code, "%s", f.Text)
@@ -27,7 +26,7 @@ func (b *builder) warnFlow(m *bcp.Mesh) {
 // warnArguments warns of arguments that take what a Controller knows out of the mesh, by a
 // Reader that reaches hosts.
 func (b *builder) warnArguments(m *bcp.Mesh) {
-	flow := lint.FlowOf(m)
+	flow := bcp.FlowOf(m)
 	for i := range m.Channels {
 		c := &m.Channels[i]
 		private, out := flow.Legs(c.Controller).Private, flow.Legs(c.Reader).Out

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 )
 
@@ -47,7 +48,7 @@ func TestFlowWarnings(t *testing.T) {
 		},
 		"trifecta": {
 			mesh(agent("a", "tools: Read, WebFetch\n")),
-			[]string{"a.md:3:7: name: " + definition.CodeLethalTrifecta},
+			[]string{"a.md:3:7: name: " + bcp.FindingTrifecta},
 		},
 		"reader lifts the limit, controller does not": {
 			mesh(agent("c", "tools: [Read, SendMessage]\n"+strings.Replace(hears("r"), "max_category: 2", "max_category: 1", 1)), agent("r", "bcp_channels:\n- {peer: c, role: reader, max_category: 3}\n")),

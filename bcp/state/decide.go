@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/lint"
 )
 
 // The Decide methods judge one message each, in the order of PROTOCOL P10: the
@@ -15,7 +14,7 @@ import (
 // DecideStart records that a gateway begins to write, and under what.
 func (s *State) DecideStart(m bcp.Moment, version string) bcp.Decision {
 	d := s.next(m, bcp.KindStart)
-	d.Agent, d.Versions, d.Files, d.Changes = bcp.Gateway, Versions(version), s.mesh.Files, lint.AcceptedLegs(s.mesh)
+	d.Agent, d.Versions, d.Files, d.Changes = bcp.Gateway, Versions(version), s.mesh.Files, bcp.AcceptedLegs(s.mesh)
 	s.saySettings(&d)
 	return d
 }

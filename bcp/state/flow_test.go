@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/lint"
 )
 
 // What a state does never goes beyond what its definitions say, and gets there.
@@ -22,7 +21,7 @@ func TestFlowBoundsExposure(t *testing.T) {
 		answer mail 1 {"ok":true}        => taint:medium
 		push mail clerk alarm {"n":1}    => taint:medium
 		push relay planner alarm {"ok":true} => taint:medium`)
-	for _, a := range lint.FlowOf(testMesh()).Agents {
+	for _, a := range bcp.FlowOf(testMesh()).Agents {
 		if slices.Contains(names, a.Name) && (a.Exposure != bcp.TaintMedium || worst.state.Exposure(a.Name) != a.Exposure || a.Base != bcp.TaintLow) {
 			t.Errorf("%+v, and is exposed to %s", a, worst.state.Exposure(a.Name))
 		}
@@ -32,7 +31,7 @@ func TestFlowBoundsExposure(t *testing.T) {
 		for i := range mesh.Agents {
 			mesh.Agents[i].BaseTaint = bcp.Taint(rapid.IntRange(0, 3).Draw(rt, "taint"))
 		}
-		f := lint.FlowOf(mesh)
+		f := bcp.FlowOf(mesh)
 		w := newWorld(t, mesh)
 		for range rapid.IntRange(0, 8).Draw(rt, "acts") {
 			w.play(rapid.SampledFrom([]string{

@@ -72,9 +72,7 @@ const (
 var rules = []rule{
 	{folder: "bcp", core: true, internal: []string{"bcp/cost", "bcp/guard", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack, textLib}},
 	// Decides from what it remembers, and is told of records alone.
-	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/status", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
-	// Reads definitions as a reviewer would.
-	{folder: "bcp/lint", core: true, internal: []string{"bcp", "bcp/cost"}},
+	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/kernel", "bcp/status", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
 	// Narrows definitions to what was said, and knows nothing of where that is kept.
 	{folder: "bcp/tighten", core: true, internal: []string{"bcp"}, external: []string{jsonText}},
 	// Judges bytes by rules of its own; whether a model wrote a number the library says.
@@ -97,7 +95,7 @@ var rules = []rule{
 	{folder: "bcp/contract", core: true, internal: []string{"bcp", "bcp/wire"}, external: []string{jsonText, textLib}},
 	{
 		folder: "bcp/definition", core: true,
-		internal: []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/lint", "bcp/text", "bcp/wire"},
+		internal: []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/text", "bcp/wire"},
 		external: []string{cronParser, jsonText, textLib, yamlText},
 	},
 
@@ -173,7 +171,7 @@ var rules = []rule{
 	// It is told what happened, may look at the state, and talks to a collector of traces; the mesh does not know of it.
 	{folder: "mesh/telemetry", internal: []string{"agents/fetch", "bcp", "bcp/cost", "bcp/guard", "bcp/state", "bcp/status", "bcp/text"}, external: []string{"github.com/go-logr/logr", logging, openTelemetry, prometheus}},
 	// Pages for people: a client of the mesh like any other.
-	{folder: "mesh/web", internal: []string{"accounts", "agents", "bcp", "bcp/inert", "bcp/lint", "bcp/status", "bcp/tell"}, external: []string{jsonText, logging}},
+	{folder: "mesh/web", internal: []string{"accounts", "agents", "bcp", "bcp/inert", "bcp/status", "bcp/tell"}, external: []string{jsonText, logging}},
 	{
 		folder: "mesh/meshtest", testSupport: true,
 		internal: append([]string{"accounts", "agents", "bcp/bcptest", "jetstream", "jetstream/verify", "mesh", "mesh/server"}, corePackages...),
@@ -228,7 +226,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/define", program: true,
-		internal: []string{"accounts", "accounts/disk", "accounts/proof", "agents", "agents/llm/wires", "agents/wrap", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/tighten", "bcp/wire", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "jetstream", "mesh", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/disk", "accounts/proof", "agents", "agents/llm/wires", "agents/wrap", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/tighten", "bcp/wire", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "jetstream", "mesh", "mesh/server", "subjects"},
 		external: []string{commandLines, jsonText, nkeys, patches},
 	},
 	{
@@ -315,7 +313,7 @@ var rules = []rule{
 }
 
 // corePackages may not be imported by a core package through this list: each names what it needs.
-var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/lint", "bcp/state", "bcp/status", "bcp/tell", "bcp/text", "bcp/tighten", "bcp/wire", "subjects"}
+var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/status", "bcp/tell", "bcp/text", "bcp/tighten", "bcp/wire", "subjects"}
 
 // onlyIn names folders that alone may import a module, also where a rule says "*".
 var onlyIn = map[string][]string{

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/lint"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
@@ -17,7 +16,7 @@ type facts struct {
 	now        time.Time
 	fault      string // why the data may be old; empty if it is not
 	definition *bcp.Mesh
-	flow       *lint.Flow // of definition, or nil
+	flow       *bcp.Flow // of definition, or nil
 	known      *known
 	entries    []*entry // oldest first
 	Total      uint64   // number of decisions up to the last of entries
@@ -50,7 +49,7 @@ type agent struct {
 func newFacts(now time.Time, definition *bcp.Mesh, said *known, entries []*entry) *facts {
 	f := &facts{now: now, definition: definition, known: said, entries: entries}
 	if definition != nil {
-		f.flow = lint.FlowOf(definition)
+		f.flow = bcp.FlowOf(definition)
 	}
 	f.findChannels()
 	f.findAgents()
@@ -99,7 +98,7 @@ func (f *facts) findChannels() {
 	}
 	for _, c := range found {
 		if f.flow != nil {
-			if i := slices.IndexFunc(f.flow.Agents, func(a lint.AgentFlow) bool { return a.Name == c.key.Reader }); i >= 0 {
+			if i := slices.IndexFunc(f.flow.Agents, func(a bcp.AgentFlow) bool { return a.Name == c.key.Reader }); i >= 0 {
 				c.Taint = bcp.MaxTaint(f.flow.Agents[i].Answers, c.Taint)
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
-	"github.com/bcpmesh/bcpmesh/bcp/lint"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
@@ -28,7 +27,7 @@ type reachInfo struct {
 }
 
 func describeReach(mesh *bcp.Mesh) []reachInfo {
-	flow := lint.FlowOf(mesh)
+	flow := bcp.FlowOf(mesh)
 	list := make([]reachInfo, 0, len(mesh.Agents))
 	for i, a := range mesh.Agents {
 		legs := flow.Legs(a.Name)

@@ -1,10 +1,8 @@
-package lint
+package bcp
 
 import (
 	"cmp"
 	"slices"
-
-	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // Flow says how taint flows through a whole mesh at worst, as its definitions
@@ -21,14 +19,14 @@ type Flow struct {
 
 // AgentFlow is the taint of one agent at worst.
 type AgentFlow struct {
-	Name bcp.AgentName
-	Base bcp.Taint
+	Name AgentName
+	Base Taint
 	// Exposure is the greatest taint that channels deliver to it; low where
 	// none does.
-	Exposure bcp.Taint
+	Exposure Taint
 	// Answers is the taint of its answers: the greater of what its base steps
 	// down to, and its exposure.
-	Answers bcp.Taint
+	Answers Taint
 
 	legs Legs
 }
@@ -37,20 +35,20 @@ type AgentFlow struct {
 // satisfy PROTOCOL P8.2 for all agents at once. It takes time in proportion to
 // agents and channels. Channels with an end that the mesh does not define are
 // left out.
-func FlowOf(m *bcp.Mesh) *Flow {
+func FlowOf(m *Mesh) *Flow {
 	if m == nil {
 		return &Flow{}
 	}
 	g := buildGraph(m)
 	f := &Flow{}
 	for _, a := range m.Agents {
-		base := bcp.MaxTaint(a.BaseTaint, bcp.TaintLow)
-		f.Agents = append(f.Agents, AgentFlow{Name: a.Name, Base: base, Exposure: bcp.TaintLow, Answers: base.StepDown()})
+		base := MaxTaint(a.BaseTaint, TaintLow)
+		f.Agents = append(f.Agents, AgentFlow{Name: a.Name, Base: base, Exposure: TaintLow, Answers: base.StepDown()})
 	}
 	f.spread(g)
 	for i := range f.Agents {
 		for _, e := range g.asks[i] {
-			f.Agents[i].Exposure = bcp.MaxTaint(f.Agents[i].Exposure, f.Agents[e.peer].Answers)
+			f.Agents[i].Exposure = MaxTaint(f.Agents[i].Exposure, f.Agents[e.peer].Answers)
 		}
 	}
 	f.Findings = findings(m, g, f)
@@ -59,7 +57,7 @@ func FlowOf(m *bcp.Mesh) *Flow {
 
 // Legs returns the legs of the lethal trifecta that an agent has; none for a name
 // that the mesh does not define.
-func (f *Flow) Legs(name bcp.AgentName) Legs {
+func (f *Flow) Legs(name AgentName) Legs {
 	for i := range f.Agents {
 		if f.Agents[i].Name == name {
 			return f.Agents[i].legs
@@ -71,7 +69,7 @@ func (f *Flow) Legs(name bcp.AgentName) Legs {
 // AcceptedLegs says of which agents the definitions accept that they have private
 // data, untrusted input and a way out, a line each: the audit has them at every start,
 // and what a reload changes of them.
-func AcceptedLegs(m *bcp.Mesh) []string {
+func AcceptedLegs(m *Mesh) []string {
 	var lines []string
 	flow := FlowOf(m)
 	for i := range m.Agents {
@@ -86,7 +84,7 @@ func AcceptedLegs(m *bcp.Mesh) []string {
 // spread raises the taint of answers from Readers to Controllers, the greatest
 // level first, so that nothing is raised twice.
 func (f *Flow) spread(g *graph) {
-	for level := bcp.TaintHigh; level > bcp.TaintLow; level-- {
+	for level := TaintHigh; level > TaintLow; level-- {
 		var queue []int
 		for i := range f.Agents {
 			if f.Agents[i].Answers == level {
@@ -114,13 +112,13 @@ type graph struct {
 
 type edge struct {
 	peer    int
-	channel *bcp.Channel
+	channel *Channel
 }
 
-func buildGraph(m *bcp.Mesh) *graph {
+func buildGraph(m *Mesh) *graph {
 	n := len(m.Agents)
 	g := &graph{asks: make([][]edge, n), answers: make([][]edge, n)}
-	index := make(map[bcp.AgentName]int, n)
+	index := make(map[AgentName]int, n)
 	for i, a := range m.Agents {
 		index[a.Name] = i
 	}

@@ -1,4 +1,4 @@
-package lint
+package bcp
 
 import (
 	"fmt"
@@ -7,18 +7,16 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // flowMesh reads a mesh of a tiny notation. A line is an agent, with words for
 // its taint, tools, `net:` its network and `total:` its budget of bits; or a
 // channel, CONTROLLER < READER CATEGORY BUDGET, and a capacity budget or none.
-func flowMesh(t testing.TB, notation string) *bcp.Mesh {
+func flowMesh(t testing.TB, notation string) *Mesh {
 	t.Helper()
-	m := &bcp.Mesh{}
-	bits := func(text string) bcp.Bits {
-		b, err := bcp.ParseBits(text)
+	m := &Mesh{}
+	bits := func(text string) Bits {
+		b, err := ParseBits(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,13 +32,13 @@ func flowMesh(t testing.TB, notation string) *bcp.Mesh {
 			if len(words[3]) != 1 {
 				t.Fatalf("no category in %q", line)
 			}
-			m.Channels = append(m.Channels, bcp.Channel{
-				ChannelKey:  bcp.ChannelKey{Controller: bcp.AgentName(words[0]), Reader: bcp.AgentName(words[2])},
-				MaxCategory: bcp.Category(words[3][0] - '0'), Budget: bits(words[4]), CapacityBudget: bits(words[5]),
+			m.Channels = append(m.Channels, Channel{
+				ChannelKey:  ChannelKey{Controller: AgentName(words[0]), Reader: AgentName(words[2])},
+				MaxCategory: Category(words[3][0] - '0'), Budget: bits(words[4]), CapacityBudget: bits(words[5]),
 			})
 			continue
 		}
-		a := bcp.Agent{Name: bcp.AgentName(words[0])}
+		a := Agent{Name: AgentName(words[0])}
 		for _, word := range words[1:] {
 			if network, ok := strings.CutPrefix(word, "net:"); ok {
 				a.Network = network
@@ -56,14 +54,14 @@ func flowMesh(t testing.TB, notation string) *bcp.Mesh {
 }
 
 // drawMesh makes any mesh of at most eight agents.
-func drawMesh(t *rapid.T) *bcp.Mesh {
-	m := &bcp.Mesh{}
+func drawMesh(t *rapid.T) *Mesh {
+	m := &Mesh{}
 	n := rapid.IntRange(1, 8).Draw(t, "agents")
 	tools := []string{"Read", "Write", "Bash", "WebFetch", "mcp__a__b", "Other"}
 	for i := range n {
-		m.Agents = append(m.Agents, bcp.Agent{
-			Name:      bcp.AgentName(rune('a' + i)),
-			BaseTaint: bcp.Taint(rapid.IntRange(0, 4).Draw(t, "taint")),
+		m.Agents = append(m.Agents, Agent{
+			Name:      AgentName(rune('a' + i)),
+			BaseTaint: Taint(rapid.IntRange(0, 4).Draw(t, "taint")),
 			Tools:     rapid.SliceOfN(rapid.SampledFrom(tools), 0, 3).Draw(t, "tools"),
 			Network:   rapid.SampledFrom([]string{"", "none", "outbound"}).Draw(t, "network"),
 		})
@@ -71,25 +69,25 @@ func drawMesh(t *rapid.T) *bcp.Mesh {
 	for range rapid.IntRange(0, 16).Draw(t, "channels") {
 		m.Channels = append(m.Channels, drawChannel(t, n))
 	}
-	slices.SortFunc(m.Channels, func(a, b bcp.Channel) int { return a.ChannelKey.Compare(b.ChannelKey) })
+	slices.SortFunc(m.Channels, func(a, b Channel) int { return a.ChannelKey.Compare(b.ChannelKey) })
 	return m
 }
 
 // drawChannel makes a channel, perhaps of an agent that is not there.
-func drawChannel(t *rapid.T, agents int) bcp.Channel {
-	name := rapid.Map(rapid.IntRange(0, agents), func(i int) bcp.AgentName { return bcp.AgentName(rune('a' + i)) })
-	return bcp.Channel{
-		ChannelKey:  bcp.ChannelKey{Controller: name.Draw(t, "controller"), Reader: name.Draw(t, "reader")},
-		MaxCategory: bcp.Category(rapid.IntRange(0, 3).Draw(t, "category")),
-		Budget:      rapid.SampledFrom([]bcp.Bits{0, 1, bcp.Bit, bcp.MaxBits * bcp.Bit, 1<<63 - 1}).Draw(t, "budget"),
+func drawChannel(t *rapid.T, agents int) Channel {
+	name := rapid.Map(rapid.IntRange(0, agents), func(i int) AgentName { return AgentName(rune('a' + i)) })
+	return Channel{
+		ChannelKey:  ChannelKey{Controller: name.Draw(t, "controller"), Reader: name.Draw(t, "reader")},
+		MaxCategory: Category(rapid.IntRange(0, 3).Draw(t, "category")),
+		Budget:      rapid.SampledFrom([]Bits{0, 1, Bit, MaxBits * Bit, 1<<63 - 1}).Draw(t, "budget"),
 	}
 }
 
 // naiveFlow applies P8.2 to all channels until nothing changes any more.
-func naiveFlow(m *bcp.Mesh) map[bcp.AgentName]bcp.Taint {
-	exposure, answer := map[bcp.AgentName]bcp.Taint{}, map[bcp.AgentName]bcp.Taint{}
+func naiveFlow(m *Mesh) map[AgentName]Taint {
+	exposure, answer := map[AgentName]Taint{}, map[AgentName]Taint{}
 	for _, a := range m.Agents {
-		exposure[a.Name], answer[a.Name] = bcp.TaintLow, a.BaseTaint.StepDown()
+		exposure[a.Name], answer[a.Name] = TaintLow, a.BaseTaint.StepDown()
 	}
 	for changed := true; changed; {
 		changed = false
@@ -97,7 +95,7 @@ func naiveFlow(m *bcp.Mesh) map[bcp.AgentName]bcp.Taint {
 			_, known := exposure[c.Controller]
 			if taint := answer[c.Reader]; known && taint > exposure[c.Controller] {
 				exposure[c.Controller], changed = taint, true
-				answer[c.Controller] = bcp.MaxTaint(answer[c.Controller], taint)
+				answer[c.Controller] = MaxTaint(answer[c.Controller], taint)
 			}
 		}
 	}
@@ -117,7 +115,7 @@ func TestFlowIsTheLeastFixpoint(t *testing.T) {
 			if a.Exposure != exposure[a.Name] {
 				t.Errorf("%s has %s, want %s", a.Name, a.Exposure, exposure[a.Name])
 			}
-			if want := bcp.MaxTaint(a.Base.StepDown(), a.Exposure); a.Answers != want {
+			if want := MaxTaint(a.Base.StepDown(), a.Exposure); a.Answers != want {
 				t.Errorf("answers of %s have %s, want %s", a.Name, a.Answers, want)
 			}
 		}
@@ -132,7 +130,7 @@ func TestFlowIsTheLeastFixpoint(t *testing.T) {
 			}
 		}
 	})
-	for _, f := range []*Flow{FlowOf(nil), FlowOf(&bcp.Mesh{}), {}} {
+	for _, f := range []*Flow{FlowOf(nil), FlowOf(&Mesh{}), {}} {
 		if len(f.Agents)+len(f.Findings) > 0 {
 			t.Errorf("of nothing follows %+v", f)
 		}
@@ -143,12 +141,12 @@ func TestFlowIsTheLeastFixpoint(t *testing.T) {
 func TestFlowOfLongChain(t *testing.T) {
 	t.Parallel()
 	const n = 10_000
-	m := &bcp.Mesh{Agents: []bcp.Agent{{Name: "a0", BaseTaint: bcp.TaintHigh}}}
+	m := &Mesh{Agents: []Agent{{Name: "a0", BaseTaint: TaintHigh}}}
 	for i := 1; i < n; i++ {
-		m.Agents = append(m.Agents, bcp.Agent{Name: bcp.AgentName(fmt.Sprintf("a%d", i)), BaseTaint: bcp.TaintLow})
-		m.Channels = append(m.Channels, bcp.Channel{ChannelKey: bcp.ChannelKey{Controller: m.Agents[i].Name, Reader: m.Agents[i-1].Name}, MaxCategory: 2, Budget: bcp.Bit})
+		m.Agents = append(m.Agents, Agent{Name: AgentName(fmt.Sprintf("a%d", i)), BaseTaint: TaintLow})
+		m.Channels = append(m.Channels, Channel{ChannelKey: ChannelKey{Controller: m.Agents[i].Name, Reader: m.Agents[i-1].Name}, MaxCategory: 2, Budget: Bit})
 	}
-	if f := FlowOf(m); f.Agents[n-1].Exposure != bcp.TaintMedium || len(f.Findings) != 0 {
+	if f := FlowOf(m); f.Agents[n-1].Exposure != TaintMedium || len(f.Findings) != 0 {
 		t.Errorf("the last has %s, %d findings", f.Agents[n-1].Exposure, len(f.Findings))
 	}
 }

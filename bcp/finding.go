@@ -1,4 +1,4 @@
-package lint
+package bcp
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
@@ -16,7 +15,7 @@ type Finding struct {
 	// Code is one of the Finding constants.
 	Code string
 	// Agents are those involved; the first is the one to look at.
-	Agents []bcp.AgentName
+	Agents []AgentName
 	// Text is one sentence that says what adds up, and what to do about it.
 	Text string
 }
@@ -28,15 +27,15 @@ const (
 	FindingSharedDisk = "shared_disk"      // a way around the mesh through files
 )
 
-// use says what a tool is good for.
-type use uint8
+// toolUse says what a tool is good for.
+type toolUse uint8
 
 const (
-	usePrivate   use = 1 << iota // shows private data: files, environment
-	useUntrusted                 // brings in what outsiders wrote
-	useOut                       // sends to outsiders
-	useRead                      // reads files that another agent may have written
-	useWrite                     // writes files that another agent may read
+	usePrivate   toolUse = 1 << iota // shows private data: files, environment
+	useUntrusted                     // brings in what outsiders wrote
+	useOut                           // sends to outsiders
+	useRead                          // reads files that another agent may have written
+	useWrite                         // writes files that another agent may read
 )
 
 // toolUses are the tools that findings know, as `tools` lists them, in any
@@ -50,7 +49,7 @@ const (
 // are medium at worst; one of category 1 cannot carry an instruction.
 var toolUses = []struct {
 	name string
-	use  use
+	use  toolUse
 }{
 	{"Read", usePrivate | useRead},
 	{"Grep", usePrivate | useRead},
@@ -77,7 +76,7 @@ const networkNone = "none"
 
 // toolsFor returns the tools of an agent that are good for a use, in the order
 // of the table and spelled as there.
-func toolsFor(a *bcp.Agent, wanted use) []string {
+func toolsFor(a *Agent, wanted toolUse) []string {
 	var found []string
 	for _, known := range toolUses {
 		if known.use&wanted == 0 || known.name == "Bash" && wanted == useOut && normalNetwork(a) == networkNone {
@@ -86,7 +85,7 @@ func toolsFor(a *bcp.Agent, wanted use) []string {
 		if slices.ContainsFunc(a.Tools, func(tool string) bool {
 			tool, _, _ = strings.Cut(tool, "(")
 			tool = strings.TrimSpace(tool)
-			return strings.EqualFold(tool, known.name) || known.name == mcpTools && strings.HasPrefix(strings.ToLower(tool), "mcp__") && bcp.ProtocolTool(tool) == ""
+			return strings.EqualFold(tool, known.name) || known.name == mcpTools && strings.HasPrefix(strings.ToLower(tool), "mcp__") && ProtocolTool(tool) == ""
 		}) {
 			found = append(found, known.name)
 		}
@@ -94,13 +93,13 @@ func toolsFor(a *bcp.Agent, wanted use) []string {
 	return found
 }
 
-func normalNetwork(a *bcp.Agent) string { return strings.ToLower(strings.TrimSpace(a.Network)) }
+func normalNetwork(a *Agent) string { return strings.ToLower(strings.TrimSpace(a.Network)) }
 
 // reachesOut reports whether an agent's runtime has a network: whatever the
 // word for it is, but none.
-func reachesOut(a *bcp.Agent) bool { return normalNetwork(a) != "" && normalNetwork(a) != networkNone }
+func reachesOut(a *Agent) bool { return normalNetwork(a) != "" && normalNetwork(a) != networkNone }
 
-func findings(m *bcp.Mesh, g *graph, f *Flow) []Finding {
+func findings(m *Mesh, g *graph, f *Flow) []Finding {
 	var all []Finding
 	for i := range m.Agents {
 		all = append(all, combined(m, g, f, i)...)
@@ -113,15 +112,15 @@ func findings(m *bcp.Mesh, g *graph, f *Flow) []Finding {
 
 // combined finds a clean agent whose channels each have a budget, and whose
 // operator has not said what all of them may carry together.
-func combined(m *bcp.Mesh, g *graph, f *Flow, i int) []Finding {
-	if f.Agents[i].Base != bcp.TaintLow || m.Agents[i].TotalBudget > 0 {
+func combined(m *Mesh, g *graph, f *Flow, i int) []Finding {
+	if f.Agents[i].Base != TaintLow || m.Agents[i].TotalBudget > 0 {
 		return nil
 	}
-	agents := []bcp.AgentName{m.Agents[i].Name}
-	var nominal, capacity bcp.Bits
+	agents := []AgentName{m.Agents[i].Name}
+	var nominal, capacity Bits
 	bounded := 0
 	for _, e := range g.asks[i] {
-		if f.Agents[e.peer].Answers == bcp.TaintLow || e.channel.Budget <= 0 {
+		if f.Agents[e.peer].Answers == TaintLow || e.channel.Budget <= 0 {
 			continue
 		}
 		agents = append(agents, m.Agents[e.peer].Name)
@@ -144,7 +143,7 @@ func combined(m *bcp.Mesh, g *graph, f *Flow, i int) []Finding {
 	}
 	return []Finding{{FindingCombined, agents, fmt.Sprintf(
 		"%s has channels from %d agents whose answers are tainted (%s): whoever writes what they read can combine %s; set total_budget_bits to what all of them may carry together",
-		agents[0], channels, list(agents[1:]), sum)}}
+		agents[0], channels, nameList(agents[1:]), sum)}}
 }
 
 // Legs are the three legs of the lethal trifecta, each with what gives it to an
@@ -159,35 +158,35 @@ type Legs struct {
 func (l Legs) All() bool { return len(l.Private) > 0 && len(l.Untrusted) > 0 && len(l.Out) > 0 }
 
 // findLegs returns the legs of an agent, and the agents whose text is one.
-func findLegs(m *bcp.Mesh, g *graph, f *Flow, i int) (legs Legs, hears []bcp.AgentName) {
+func findLegs(m *Mesh, g *graph, f *Flow, i int) (legs Legs, hears []AgentName) {
 	a := &m.Agents[i]
 	legs = Legs{toolsFor(a, usePrivate), toolsFor(a, useUntrusted), toolsFor(a, useOut)}
 	if reachesOut(a) {
 		legs.Untrusted, legs.Out = append(legs.Untrusted, "network"), append(legs.Out, "network")
 	}
-	if f.Agents[i].Base == bcp.TaintHigh {
+	if f.Agents[i].Base == TaintHigh {
 		legs.Untrusted = append(legs.Untrusted, "base_taint high")
 	}
 	for _, e := range g.asks[i] {
-		if f.Agents[e.peer].Answers > bcp.TaintLow && e.channel.MaxCategory > 1 {
+		if f.Agents[e.peer].Answers > TaintLow && e.channel.MaxCategory > 1 {
 			hears = append(hears, m.Agents[e.peer].Name)
 		}
 	}
 	if len(hears) > 0 {
-		legs.Untrusted = append(legs.Untrusted, "text from "+list(hears))
+		legs.Untrusted = append(legs.Untrusted, "text from "+nameList(hears))
 	}
 	return legs, hears
 }
 
 // trifecta finds an agent that text can make send away what it knows.
-func trifecta(m *bcp.Mesh, g *graph, f *Flow, i int) []Finding {
+func trifecta(m *Mesh, g *graph, f *Flow, i int) []Finding {
 	a := &m.Agents[i]
 	legs, hears := findLegs(m, g, f, i)
 	f.Agents[i].legs = legs
 	if !legs.All() {
 		return nil
 	}
-	agents := append([]bcp.AgentName{a.Name}, hears...)
+	agents := append([]AgentName{a.Name}, hears...)
 	ownInput := len(legs.Untrusted) > min(1, len(hears))
 	remedy := "give one of the three to another agent, across a channel"
 	if !ownInput {
@@ -199,10 +198,10 @@ func trifecta(m *bcp.Mesh, g *graph, f *Flow, i int) []Finding {
 }
 
 // sharedDisks finds tainted agents that can leave files where clean ones read.
-func sharedDisks(m *bcp.Mesh, f *Flow) []Finding {
-	var clean []bcp.AgentName
+func sharedDisks(m *Mesh, f *Flow) []Finding {
+	var clean []AgentName
 	for i := range m.Agents {
-		if f.Agents[i].Base == bcp.TaintLow && len(toolsFor(&m.Agents[i], useRead)) > 0 {
+		if f.Agents[i].Base == TaintLow && len(toolsFor(&m.Agents[i], useRead)) > 0 {
 			clean = append(clean, m.Agents[i].Name)
 		}
 	}
@@ -213,12 +212,12 @@ func sharedDisks(m *bcp.Mesh, f *Flow) []Finding {
 	for i := range m.Agents {
 		a := &m.Agents[i]
 		writes := toolsFor(a, useWrite)
-		if f.Agents[i].Base == bcp.TaintLow || len(writes) == 0 {
+		if f.Agents[i].Base == TaintLow || len(writes) == 0 {
 			continue
 		}
-		all = append(all, Finding{FindingSharedDisk, append([]bcp.AgentName{a.Name}, clean[:min(len(clean), listed)]...), fmt.Sprintf(
+		all = append(all, Finding{FindingSharedDisk, append([]AgentName{a.Name}, clean[:min(len(clean), listed)]...), fmt.Sprintf(
 			"%s is tainted and can write files (%s), and clean agents can read files (%s): on one disk that is a way around the gateway; keep their disks apart, or take %s away from %[1]s",
-			a.Name, strings.Join(writes, ", "), list(clean), strings.Join(writes, " and "))})
+			a.Name, strings.Join(writes, ", "), nameList(clean), strings.Join(writes, " and "))})
 	}
 	return all
 }
@@ -226,7 +225,7 @@ func sharedDisks(m *bcp.Mesh, f *Flow) []Finding {
 // listed is how many names a text shows.
 const listed = 4
 
-func list(names []bcp.AgentName) string {
+func nameList(names []AgentName) string {
 	var words []string
 	for i, name := range names {
 		if i == listed {
