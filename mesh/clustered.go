@@ -16,7 +16,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
-	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -56,7 +55,7 @@ type GatewayConfig struct {
 	Config
 	// Cluster says where it is. Its URL, Creds and Name, which is unique among the mesh's
 	// gateways, are required.
-	Cluster cluster.Config
+	Cluster server.ClusterConfig
 }
 
 // ErrStandby says that this gateway is not serving: another one is, or none.
@@ -67,7 +66,7 @@ var ErrStandby = errors.New("this gateway is on standby")
 type Gateway struct {
 	config  GatewayConfig
 	log     hclog.Logger
-	cluster *cluster.Cluster
+	cluster *server.Cluster
 	conn    *nats.Conn
 	js      natsjs.JetStream
 	lease   *jetstream.Lease
@@ -83,7 +82,7 @@ type Gateway struct {
 
 // StartGateway connects to a cluster and, until Stop, serves or is on
 // standby. If the cluster's permissions differ from those of the definitions,
-// the error wraps [cluster.ErrClaims].
+// the error wraps [server.ErrClaims].
 func StartGateway(ctx context.Context, config GatewayConfig) (*Gateway, error) {
 	if config.Logger == nil {
 		config.Logger = hclog.NewNullLogger()
@@ -118,7 +117,7 @@ func (g *Gateway) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
 	g.config.Cluster.Logger = g.log.Named("cluster")
-	g.cluster, err = cluster.Connect(ctx, g.config.Cluster)
+	g.cluster, err = server.ConnectCluster(ctx, g.config.Cluster)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/cluster"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -77,7 +77,7 @@ func TestDispatchersOnAClusterMayOnlyCall(t *testing.T) {
 	def := meshOf(t, kernelMesh())
 	c := startCluster(t, def, "one", "two")
 	conn := func(gateway string, dispatcher bcp.AgentName) (*nats.Conn, error) {
-		return nats.Connect(c.URL(), nats.UserCredentials(filepath.Join(c.folder, gateway, cluster.DispatcherCreds(dispatcher))), nats.CustomInboxPrefix(subjects.GatewayInbox),
+		return nats.Connect(c.URL(), nats.UserCredentials(filepath.Join(c.folder, gateway, server.DispatcherCreds(dispatcher))), nats.CustomInboxPrefix(subjects.GatewayInbox),
 			nats.Timeout(patience))
 	}
 	look, send := subjects.Dispatcher("desk", "mail", "look"), subjects.Dispatcher("desk", "mail", "send")
@@ -92,8 +92,8 @@ func TestDispatchersOnAClusterMayOnlyCall(t *testing.T) {
 	err := errors.Join(caller.Publish(subjects.Call("mail", "look", "desk"), nil), caller.FlushTimeout(patience))
 	failIf(t, err != nil || len(refused) > 0, "its own call is refused: %v, %d refusals", err, len(refused))
 
-	noError(t, os.Remove(filepath.Join(c.folder, "two", cluster.DispatcherCreds(send))))
-	fails(t, errorOf(mesh.StartGateway(t.Context(), c.config(t, def, "two"))), cluster.ErrCreds,
+	noError(t, os.Remove(filepath.Join(c.folder, "two", server.DispatcherCreds(send))))
+	fails(t, errorOf(mesh.StartGateway(t.Context(), c.config(t, def, "two"))), server.ErrCreds,
 		"a gateway that cannot call a tool")
 
 	noError(t, c.store.RevokeGateway("one"))

@@ -27,7 +27,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
@@ -75,14 +74,14 @@ func startCluster(t *testing.T, def *bcp.Mesh, gateways ...bcp.AgentName) *clust
 	for name, files := range logins {
 		calls := must(store.Dispatchers(name, subjects.Permissions(def)))
 		for dispatcher, creds := range calls {
-			c.write(t, name, cluster.DispatcherCreds(dispatcher), creds.Text())
+			c.write(t, name, server.DispatcherCreds(dispatcher), creds.Text())
 		}
-		c.write(t, name, cluster.CoreCreds, files[0].Text())
-		c.write(t, name, cluster.SystemCreds, files[1].Text())
-		c.write(t, name, cluster.OperatorFile, []byte(c.bundle.Operator))
+		c.write(t, name, server.CoreCreds, files[0].Text())
+		c.write(t, name, server.SystemCreds, files[1].Text())
+		c.write(t, name, server.OperatorFile, []byte(c.bundle.Operator))
 	}
 	c.Cluster = clustertest.Start(t, clustertest.Config{Text: func(_ int, folder string) string {
-		text, preload := fmt.Sprintf("operator: %q\n", filepath.Join(c.folder, string(gateways[0]), cluster.OperatorFile)), ""
+		text, preload := fmt.Sprintf("operator: %q\n", filepath.Join(c.folder, string(gateways[0]), server.OperatorFile)), ""
 		for _, a := range c.bundle.Accounts {
 			if a.Name == accounts.System {
 				text += "system_account: " + a.PublicKey + "\n"
@@ -102,7 +101,7 @@ func (c *clustered) write(t *testing.T, gateway bcp.AgentName, name string, cont
 
 func (c *clustered) config(t *testing.T, def *bcp.Mesh, name string) mesh.GatewayConfig {
 	return mesh.GatewayConfig{
-		Cluster: cluster.Config{URL: c.URL(), Creds: filepath.Join(c.folder, name), Name: name},
+		Cluster: server.ClusterConfig{URL: c.URL(), Creds: filepath.Join(c.folder, name), Name: name},
 		Config: mesh.Config{
 			Load: func() (*bcp.Mesh, error) { return def, nil }, Environ: c.environ,
 			State: filepath.Join(t.TempDir(), name), Logger: hclog.New(&hclog.LoggerOptions{Name: name, Output: t.Output()}),
@@ -332,7 +331,7 @@ func TestRepliesOfPeersOnACluster(t *testing.T) {
 // core connects with a gateway's creds.
 func (c *clustered) core(t *testing.T, gateway string) *nats.Conn {
 	t.Helper()
-	conn, err := nats.Connect(c.URL(), nats.UserCredentials(filepath.Join(c.folder, gateway, cluster.CoreCreds)), nats.CustomInboxPrefix(subjects.GatewayInbox),
+	conn, err := nats.Connect(c.URL(), nats.UserCredentials(filepath.Join(c.folder, gateway, server.CoreCreds)), nats.CustomInboxPrefix(subjects.GatewayInbox),
 		nats.Timeout(patience))
 	noError(t, err)
 	t.Cleanup(conn.Close)
@@ -399,7 +398,7 @@ func TestGatewayRefusesOtherClaims(t *testing.T) {
 	more := meshOf(t, files)
 	fewer := meshOf(t, map[string]string{"main.md": agentFile("main", "", controls("mailer", 100)), "mailer.md": agentFile("mailer", "", reads("main"))})
 	for name, other := range map[string]*bcp.Mesh{"more": more, "fewer": fewer} {
-		if g, err := mesh.StartGateway(t.Context(), c.config(t, other, "one")); !errors.Is(err, cluster.ErrClaims) {
+		if g, err := mesh.StartGateway(t.Context(), c.config(t, other, "one")); !errors.Is(err, server.ErrClaims) {
 			t.Errorf("%s: a gateway serves what the cluster does not enforce: %v", name, err)
 			if err == nil {
 				c.stop(t, g)
@@ -422,7 +421,7 @@ func TestGatewayRefusesOtherClaims(t *testing.T) {
 	loaded = more
 	operator := agents.NewOperator(c.connect(t, bcp.Operator, bcp.RoleOperator, 0))
 	result, err := operator.Reload(t.Context())
-	failIf(t, err != nil || len(result.Errors) != 1 || !strings.Contains(result.Errors[0], cluster.ErrClaims.Error()),
+	failIf(t, err != nil || len(result.Errors) != 1 || !strings.Contains(result.Errors[0], server.ErrClaims.Error()),
 		"definitions hold that the cluster does not enforce: %+v, %v", result, err)
 	expect(t, len(g.Definition().Channels), 1, "a reload that was refused changed something")
 	rich := pair(200)
@@ -449,8 +448,8 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 		ctx := within(t, patience)
 		must(reader.Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{}))
 	}
-	access := func(c *clustered) cluster.Config {
-		return cluster.Config{URL: c.URL(), Creds: filepath.Join(c.folder, "one"), Name: "backup"}
+	access := func(c *clustered) server.ClusterConfig {
+		return server.ClusterConfig{URL: c.URL(), Creds: filepath.Join(c.folder, "one"), Name: "backup"}
 	}
 	backup := func() []byte {
 		t.Helper()

@@ -19,7 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
-	"github.com/bcpmesh/bcpmesh/mesh/cluster"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // ErrNotEmpty says that the target of a restore already contains something.
@@ -264,7 +264,7 @@ func syncAll(dir string) error {
 // an earlier attempt ended. If the streams have anything else, the error is
 // [ErrNotEmpty]. It ignores the backups' keys of accounts. def are its
 // definitions, with the number of replicas.
-func RestoreCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Config, def *bcp.Mesh, o BackupOptions) (jetstream.Manifest, error) {
+func RestoreCluster(ctx context.Context, from []io.ReadSeeker, config server.ClusterConfig, def *bcp.Mesh, o BackupOptions) (jetstream.Manifest, error) {
 	bases := map[string][]byte{}
 	all, err := readBackups(from, jetstream.Restoring{File: func(name string, content io.Reader) (err error) {
 		if path.Dir(name) == jetstream.BaseFolder {

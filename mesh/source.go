@@ -16,7 +16,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
-	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
@@ -118,8 +117,8 @@ func Dial(state string, def *bcp.Mesh, o Operator) *Source {
 
 // DialCluster connects to the streams of a cluster, as one of its gateways; others may
 // serve. state is the folder that the mesh was exported from, or empty.
-func DialCluster(ctx context.Context, config cluster.Config, state string) (*Source, error) {
-	c, err := cluster.Connect(ctx, config)
+func DialCluster(ctx context.Context, config server.ClusterConfig, state string) (*Source, error) {
+	c, err := server.ConnectCluster(ctx, config)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/cluster"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // The verbs of an operator, each in one place where a mesh is.
@@ -24,7 +24,7 @@ func backUp(ctx context.Context, state string, def *bcp.Mesh, w io.Writer, o mes
 	return m, err
 }
 
-func backUpCluster(ctx context.Context, access cluster.Config, state string, w io.Writer, o mesh.BackupOptions) (jetstream.Manifest, error) {
+func backUpCluster(ctx context.Context, access server.ClusterConfig, state string, w io.Writer, o mesh.BackupOptions) (jetstream.Manifest, error) {
 	s, err := mesh.DialCluster(ctx, access, state)
 	if err != nil {
 		return jetstream.Manifest{}, err

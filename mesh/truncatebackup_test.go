@@ -20,13 +20,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-func (c *clustered) access() cluster.Config {
-	return cluster.Config{URL: c.URL(), Creds: filepath.Join(c.folder, "one"), Name: "backup"}
+func (c *clustered) access() server.ClusterConfig {
+	return server.ClusterConfig{URL: c.URL(), Creds: filepath.Join(c.folder, "one"), Name: "backup"}
 }
 
 // backup writes one to a file.
@@ -92,7 +92,7 @@ func (c *clustered) sign(t *testing.T) ([]byte, error) {
 // streams are those of the gateway's account.
 func (c *clustered) streams(t *testing.T) natsjs.JetStream {
 	t.Helper()
-	all := must(cluster.Connect(t.Context(), c.access()))
+	all := must(server.ConnectCluster(t.Context(), c.access()))
 	defer all.Close()
 	conn := must(all.Gateway())
 	t.Cleanup(conn.Close)

@@ -20,8 +20,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -131,7 +131,7 @@ func (x *exported) waiting() int {
 func (x *exported) scribe(gateway string) (recorded func() []uint64) {
 	x.t.Helper()
 	ended := make(chan struct{})
-	nc := must(nats.Connect(x.cluster.URL(), nats.ClosedHandler(func(*nats.Conn) { close(ended) }), nats.UserCredentials(filepath.Join(x.files, keys.GatewaysFolder, gateway, cluster.CoreCreds)), nats.CustomInboxPrefix(subjects.GatewayInbox), nats.Timeout(clustertest.Patience)))(x.t)
+	nc := must(nats.Connect(x.cluster.URL(), nats.ClosedHandler(func(*nats.Conn) { close(ended) }), nats.UserCredentials(filepath.Join(x.files, keys.GatewaysFolder, gateway, server.CoreCreds)), nats.CustomInboxPrefix(subjects.GatewayInbox), nats.Timeout(clustertest.Patience)))(x.t)
 	x.t.Cleanup(nc.Close)
 	var numbers []uint64
 	must(nc.Subscribe(subjects.Control(bcp.ControlCredentials), func(m *nats.Msg) {
@@ -203,7 +203,7 @@ func TestAccountsPush(t *testing.T) {
 	third, _ := x.push(cli.ExitOK, keys.ExportedSystem)
 	diff = cmp.Diff([]string{accounts.Readers, accounts.System}, third.Updated)
 	failIf(t, diff != "", "%v", diff)
-	if nc, err := nats.Connect(x.cluster.NodeURL(1), nats.UserCredentials(filepath.Join(x.files, keys.GatewaysFolder, "one", cluster.CoreCreds))); err == nil {
+	if nc, err := nats.Connect(x.cluster.NodeURL(1), nats.UserCredentials(filepath.Join(x.files, keys.GatewaysFolder, "one", server.CoreCreds))); err == nil {
 		nc.Close()
 		t.Error("a gateway that was revoked is let in")
 	}
@@ -229,7 +229,7 @@ func TestAccountsPush(t *testing.T) {
 
 	// A gateway's logins read and do not write.
 	x.edit("carol", "dave")
-	for _, creds := range []string{cluster.SystemCreds, cluster.CoreCreds} {
+	for _, creds := range []string{server.SystemCreds, server.CoreCreds} {
 		_, talk := x.push(cli.ExitFailed, filepath.Join(keys.GatewaysFolder, "two", creds))
 		failIf(t, !strings.Contains(talk, "these creds may not push"), "%s: %s", creds, talk)
 	}

@@ -16,7 +16,7 @@ import (
 // its folder begins with. An empty name leaves a folder out.
 var rooms = map[string]string{
 	"bcp": "bcp", "subjects": "subjects", "accounts": "accounts", "jetstream": "jetstream", "agents": "agents",
-	"mesh": "mesh", "mesh/gateway": "mesh/gateway", "mesh/server": "mesh/server", "mesh/cluster": "mesh/server",
+	"mesh": "mesh", "mesh/gateway": "mesh/gateway", "mesh/server": "mesh/server",
 	"cmd": "cmd/bcpmesh", "examples": "examples",
 	"cmd/bcpmesh-lab": "", "cmd/bcpmesh-bridge": "", // modules of their own
 }

@@ -24,9 +24,9 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/jetstream"
-	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 var (
@@ -80,7 +80,7 @@ func startClustered(t *testing.T, config clustertest.Config, start func(testing.
 		c.gateways = append(c.gateways, nil)
 		c.startGateway(i)
 	}
-	options := append(clustertest.Attentive(), nats.UserCredentials(filepath.Join(c.out, "gateways", gatewayNames[0], cluster.CoreCreds)))
+	options := append(clustertest.Attentive(), nats.UserCredentials(filepath.Join(c.out, "gateways", gatewayNames[0], server.CoreCreds)))
 	if c.core, err = nats.Connect(c.nodes.URL(), options...); err != nil {
 		t.Fatal(err)
 	}

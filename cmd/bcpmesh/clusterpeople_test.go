@@ -19,8 +19,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // deskFiles are two pairs of agents that are alike: main and mailer, boss and clerk.
@@ -69,7 +69,7 @@ func (x *clusterMesh) gateway(name string) (stop func()) {
 	x.t.Helper()
 	folder := meshdir.Folder{Dir: x.dir}
 	g := must(mesh.StartGateway(x.t.Context(), mesh.GatewayConfig{
-		Cluster: cluster.Config{URL: x.cluster.URL(), Creds: filepath.Join(x.files, keys.GatewaysFolder, name), Name: name},
+		Cluster: server.ClusterConfig{URL: x.cluster.URL(), Creds: filepath.Join(x.files, keys.GatewaysFolder, name), Name: name},
 		Config: mesh.Config{
 			Load:  func() (*bcp.Mesh, error) { return folder.LoadAll(definition.Site{}) },
 			State: filepath.Join(x.t.TempDir(), name), Version: "test", Logger: hclog.New(&hclog.LoggerOptions{Output: x.t.Output()}),

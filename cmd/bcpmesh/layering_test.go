@@ -150,10 +150,8 @@ var rules = []rule{
 	// The ways to models: wires of our own and a script.
 	{folder: "agents/llm/wires", internal: []string{"accounts/disk", "agents/llm", "bcp", "bcp/guard", "bcp/inert", "bcp/wire"}, external: []string{jsonText}},
 
-	// What one version of the server has on disk and says.
+	// What one version of the server has on disk and says, and the way to servers of a cluster, with creds and no key.
 	{folder: "mesh/server", internal: []string{"accounts", "accounts/disk", "bcp", "bcp/guard", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
-	// A gateway's way to servers that are not in its process: it has creds and no key.
-	{folder: "mesh/cluster", internal: []string{"accounts", "bcp", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.
 	{folder: "mesh/supervisor", internal: []string{"agents/process", "bcp", "bcp/status"}, external: []string{logging}},
 	{
@@ -165,7 +163,7 @@ var rules = []rule{
 	{folder: "mesh/notify", internal: []string{"accounts/disk", "agents/fetch", "agents/process", "bcp", "bcp/guard", "jetstream"}, external: []string{jsonText, logging, "github.com/wneessen/go-mail/smtp", natsClient}},
 	{
 		folder:   "mesh",
-		internal: append([]string{"accounts", "accounts/proof", "accounts/disk", "agents/process", "jetstream", "jetstream/verify", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/notify", "mesh/supervisor"}, corePackages...),
+		internal: append([]string{"accounts", "accounts/proof", "accounts/disk", "agents/process", "jetstream", "jetstream/verify", "mesh/gateway", "mesh/server", "mesh/notify", "mesh/supervisor"}, corePackages...),
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys, noteFormat, treeHashes},
 	},
 	// It is told what happened, may look at the state, and talks to a collector of traces; the mesh does not know of it.
@@ -201,7 +199,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/internal/client", program: true,
-		internal: []string{"accounts", "agents", "bcp", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/internal/cli", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/cluster", "mesh/server", "subjects"},
+		internal: []string{"accounts", "agents", "bcp", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/internal/cli", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/server", "subjects"},
 		external: []string{commandLines, jwtClaims, logging, natsClient, progressBars, "golang.org/x/sys/unix"},
 	},
 	{
@@ -216,7 +214,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/keys", program: true,
-		internal: []string{"accounts", "agents", "bcp", "bcp/status", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "mesh", "mesh/cluster", "mesh/server", "subjects"},
+		internal: []string{"accounts", "agents", "bcp", "bcp/status", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "mesh", "mesh/server", "subjects"},
 		external: []string{commandLines, jsonText, jwtClaims, logging, natsClient},
 	},
 	{
@@ -236,7 +234,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "accounts/disk", "agents", "agents/cell", "agents/fetch", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "examples/mailroom", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/telemetry", "mesh/web"},
+		internal: []string{"accounts", "accounts/disk", "agents", "agents/cell", "agents/fetch", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "examples/mailroom", "jetstream", "mesh", "mesh/gateway", "mesh/server", "mesh/telemetry", "mesh/web"},
 		external: []string{commandLines, jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{

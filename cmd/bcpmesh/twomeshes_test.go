@@ -16,7 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/mesh/cluster"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -83,7 +83,7 @@ func TestTwoMeshesOnACluster(t *testing.T) {
 	prove := []string{"perms", "--prove", "--trust", "gateway", "--trust", "monitor", "--trust", "push", "--jwts", desk.accounts}
 	for _, x := range []*clusterMesh{desk, lab} {
 		prove = append(prove, "--jwts", filepath.Join(x.files, "operator.jwt"))
-		_, talk := x.push(cli.ExitFailed, filepath.Join(keys.GatewaysFolder, "one", cluster.SystemCreds))
+		_, talk := x.push(cli.ExitFailed, filepath.Join(keys.GatewaysFolder, "one", server.SystemCreds))
 		failIf(t, !strings.Contains(talk, "these creds may not push"), "a gateway pushes: %s", talk)
 	}
 	if r := execute(t, "", prove...); r.code != cli.ExitOK || !lineWith("meshes no account of one mesh leads into another mesh proven").MatchString(r.stdout) {
@@ -136,7 +136,7 @@ func reachNothing(t *testing.T, meshes map[string]*clusterMesh) {
 			creds := must(x.store().Issue(s.Agent, s.Role, time.Hour))(t)
 			join(nats.UserCredentialBytes(creds.Text()), nats.CustomInboxPrefix(subjects.InboxPrefix(s.Agent)))
 		}
-		join(nats.UserCredentials(filepath.Join(x.files, keys.GatewaysFolder, "one", cluster.CoreCreds)))
+		join(nats.UserCredentials(filepath.Join(x.files, keys.GatewaysFolder, "one", server.CoreCreds)))
 		parties[len(parties)-1].silent = true // it may write into its own journal
 	}
 	flush := func() {

@@ -100,25 +100,23 @@ func (s *Server) known(clientID uint64, issuer string) {
 func (s *Server) Slow(who Party) { s.entrance.slowDown(who) }
 
 // open lists the connections.
-func (s *Server) open() (OpenConnections, error) {
+func (s *Server) open() (openConnections, error) {
 	// With pages, connections after one that ends meanwhile would be missed.
 	list, err := s.server.Connz(&natsserver.ConnzOptions{Username: true, Limit: math.MaxInt32})
 	if err != nil {
-		return OpenConnections{}, err
+		return openConnections{}, err
 	}
-	open := OpenConnections{All: true}
-	for _, c := range list.Conns {
-		open.List = append(open.List, OpenConnection{ID: ClientID{Server: s.server.ID(), Number: c.Cid}, Issuer: c.IssuerKey, UserKey: c.AuthorizedUser, Host: c.IP})
-	}
+	open := openConnections{All: true}
+	open.add(s.server.ID(), list.Conns)
 	return open, nil
 }
 
 // Kick disconnects a client. It returns [ErrNoClient] if it is gone.
-func (s *Server) Kick(client ClientID) error { return Kick(s.monitor, client) }
+func (s *Server) Kick(client ClientID) error { return kick(s.monitor, client) }
 
-// Kick makes a client's server disconnect it, over a connection to the system
+// kick makes a client's server disconnect it, over a connection to the system
 // account. It returns [ErrNoClient] if the client, or its server, is gone.
-func Kick(monitor *nats.Conn, client ClientID) error {
+func kick(monitor *nats.Conn, client ClientID) error {
 	if subjects.KickAt(client.Server) == "" {
 		return fmt.Errorf("kick a client: %w", ErrNoClient)
 	}

@@ -1,7 +1,9 @@
-// Package server runs the NATS server of a mesh inside this process. Only this
-// package uses that server.
+// Package server is a gateway's way to NATS: a server inside this process, which
+// [Start] runs, or an ordinary cluster in operator mode, to which [ConnectCluster]
+// connects. Both give the gateway its connections, and say who connects and who
+// leaves. Only this package uses the server as a library.
 //
-// The shortest correct use:
+// # A server in this process
 //
 //	s, err := server.Start(ctx, server.Config{StateDir: state, Bundle: bundle})
 //	gateway, err := s.Gateway()        // the gateway's own connection
@@ -27,8 +29,15 @@
 // keeper.go, sync.go and sentences.go alone: a new version fails TestVersion, which says
 // what to compare before NATSVersion is changed.
 //
-// It is for one server in one process; clusters run outside, with the claims
-// of package accounts.
+// # A cluster
+//
+//	c, err := server.ConnectCluster(ctx, config) // with two creds files, and no key
+//	err = c.Check(ctx, scopes)                   // it enforces what the definitions say
+//	conn, err := c.Gateway()                     // to the gateway's account
+//	stop, err := c.Watch(handle)                 // who connects to any of its servers
+//
+// The operator controls what a cluster enforces: a gateway has no key that could
+// change it.
 package server
 
 // NATSVersion is the version of nats-server whose files and sentences are known.

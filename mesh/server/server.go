@@ -24,7 +24,6 @@ import (
 
 const (
 	resolverFolder = "accounts"
-	operatorFile   = "operator.jwt"
 	readyTimeout   = 30 * time.Second
 	// resolverSync is how often servers of a cluster would compare claims.
 	resolverSync = time.Hour
@@ -43,7 +42,7 @@ type Server struct {
 	logger   hclog.Logger
 	denials  *denials
 	monitor  *nats.Conn
-	watcher  *Watcher
+	watcher  *watcher
 	keeper   *keeper
 	quit     chan struct{} // closed when the server is about to end
 	keeping  sync.WaitGroup
@@ -82,7 +81,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 		quit: make(chan struct{}), done: make(chan struct{}), damaged: make(chan string),
 		bundles: []accounts.Bundle{config.Bundle},
 	}
-	s.watcher = NewWatcher(s.party, s.open)
+	s.watcher = newWatcher(s.party, s.open)
 	if err := s.start(ctx, config); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the server: %w", err), s.Stop(context.WithoutCancel(ctx)))
 	}
@@ -276,11 +275,11 @@ func (s *Server) Dispatcher(kernel, service bcp.AgentName, tool string, refused 
 		return nil, fmt.Errorf("%w: kernel %s has no tool %s of %s", errNoDispatcher, kernel, tool, service)
 	}
 	return s.connect(func() accounts.Login { login, _ := s.bundle().Dispatcher(name); return login }, subjects.GatewayInbox, func(*nats.Conn) {},
-		OnRefusal(refused))
+		onRefusal(refused))
 }
 
-// OnRefusal has refused called when a server denies a connection something.
-func OnRefusal(refused func()) nats.Option {
+// onRefusal has refused called when a server denies a connection something.
+func onRefusal(refused func()) nats.Option {
 	return nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		if errors.Is(err, nats.ErrPermissionViolation) {
 			refused()
@@ -432,7 +431,7 @@ type ClaimFiles struct {
 // Claims returns the paths of the claims of a state folder. They do not exist
 // before the first start.
 func Claims(stateDir string) ClaimFiles {
-	return ClaimFiles{filepath.Join(stateDir, operatorFile), filepath.Join(stateDir, resolverFolder)}
+	return ClaimFiles{filepath.Join(stateDir, OperatorFile), filepath.Join(stateDir, resolverFolder)}
 }
 
 // newResolver fills a new folder with the bundle's claims: those of an earlier

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) {
 	bcptest.LeaveOut(
-		"TestBoundsHoldOnEachWay", "TestForgedUsersAreRefused", "TestTLSIsRequiredOfClients",
+		"TestBoundsHoldOnEachWay", "TestForgedUsersAreRefused", "TestRestartedServerIsNotAwaited", "TestTLSIsRequiredOfClients",
 	)
 	bcptest.Parallel(8)
 	goleak.VerifyTestMain(m)

@@ -41,26 +41,33 @@ type Connection struct {
 	Reason    string // the server's words, if it ended and they were received
 }
 
-// OpenConnection is a connection in a server's list.
-type OpenConnection struct {
+// openConnection is a connection in a server's list.
+type openConnection struct {
 	ID                    ClientID
 	Issuer, UserKey, Host string
 }
 
-// OpenConnections are those of the servers that were asked.
-type OpenConnections struct {
-	List []OpenConnection
+// openConnections are those of the servers that were asked.
+type openConnections struct {
+	List []openConnection
 	// All says that unlisted connections have ended. Otherwise only those of the
 	// servers in Of have.
 	All bool
 	Of  map[string]bool
 }
 
-// Watcher reports the connections of agents and people, one at a time: it puts a
+// add adds those of a server's list.
+func (o *openConnections) add(server string, list []*natsserver.ConnInfo) {
+	for _, c := range list {
+		o.List = append(o.List, openConnection{ID: ClientID{Server: server, Number: c.Cid}, Issuer: c.IssuerKey, UserKey: c.AuthorizedUser, Host: c.IP})
+	}
+}
+
+// watcher reports the connections of agents and people, one at a time: it puts a
 // server's events and lists into one order. Its methods may be used concurrently.
-type Watcher struct {
+type watcher struct {
 	party   func(issuer string) (Party, bool)
-	list    func() (OpenConnections, error)
+	list    func() (openConnections, error)
 	looking sync.Mutex
 
 	mu     sync.Mutex
@@ -71,16 +78,16 @@ type Watcher struct {
 	gone, goneBefore map[ClientID]bool
 }
 
-// NewWatcher returns a Watcher. party returns the party of an issuer key, and list the
+// newWatcher returns a watcher. party returns the party of an issuer key, and list the
 // open connections.
-func NewWatcher(party func(issuer string) (Party, bool), list func() (OpenConnections, error)) *Watcher {
-	return &Watcher{party: party, list: list, handle: func(Connection) {}, open: map[ClientID]Connection{}, gone: map[ClientID]bool{}}
+func newWatcher(party func(issuer string) (Party, bool), list func() (openConnections, error)) *watcher {
+	return &watcher{party: party, list: list, handle: func(Connection) {}, open: map[ClientID]Connection{}, gone: map[ClientID]bool{}}
 }
 
 // Report calls handle, which should return soon, for each connection that is open, the
 // oldest first, and from then on for each that begins or ends; nobody else hears of them
 // any more. stop ends the calls; handle must not call it.
-func (w *Watcher) Report(handle func(Connection)) (stop func()) {
+func (w *watcher) Report(handle func(Connection)) (stop func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	byNumber := func(a, b Connection) int { return cmp.Compare(a.ClientID.Number, b.ClientID.Number) }
@@ -96,7 +103,7 @@ func (w *Watcher) Report(handle func(Connection)) (stop func()) {
 }
 
 // Event handles a server's message on [subjects.Connections].
-func (w *Watcher) Event(data []byte) {
+func (w *watcher) Event(data []byte) {
 	// The event of a beginning has a part of the fields.
 	var event natsserver.DisconnectEventMsg
 	if json.Unmarshal(data, &event) != nil {
@@ -105,14 +112,14 @@ func (w *Watcher) Event(data []byte) {
 	id := ClientID{Server: event.Server.ID, Number: event.Client.ID}
 	switch event.Type {
 	case natsserver.ConnectEventMsgType:
-		w.addConnection(OpenConnection{ID: id, Issuer: event.Client.IssuerKey, UserKey: event.Client.User, Host: event.Client.Host})
+		w.addConnection(openConnection{ID: id, Issuer: event.Client.IssuerKey, UserKey: event.Client.User, Host: event.Client.Host})
 	case natsserver.DisconnectEventMsgType:
 		w.removeConnection(id)
 		w.ended(id, event.Reason)
 	}
 }
 
-func (w *Watcher) addConnection(o OpenConnection) {
+func (w *watcher) addConnection(o openConnection) {
 	party, ok := w.party(o.Issuer)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +133,7 @@ func (w *Watcher) addConnection(o OpenConnection) {
 
 // removeConnection keeps a connection from being reported as new. It is not for one that
 // is merely unlisted: its server may return with it.
-func (w *Watcher) removeConnection(id ClientID) {
+func (w *watcher) removeConnection(id ClientID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.gone) >= maxGone {
@@ -135,7 +142,7 @@ func (w *Watcher) removeConnection(id ClientID) {
 	w.gone[id] = true
 }
 
-func (w *Watcher) ended(id ClientID, reason string) {
+func (w *watcher) ended(id ClientID, reason string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c, shown := w.open[id]
@@ -148,7 +155,7 @@ func (w *Watcher) ended(id ClientID, reason string) {
 }
 
 // Look reports connections that have begun or ended without an event.
-func (w *Watcher) Look() error {
+func (w *watcher) Look() error {
 	w.looking.Lock()
 	defer w.looking.Unlock()
 	w.mu.Lock()

@@ -13,9 +13,9 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 )
 
-// watched is a Watcher with a server of which the test says what it lists.
+// watched is a watcher with a server of which the test says what it lists.
 type watched struct {
-	*Watcher
+	*watcher
 	t      *testing.T
 	list   func() []uint64
 	events []string // "began 1", "ended 1"
@@ -23,17 +23,17 @@ type watched struct {
 
 func newWatched(t *testing.T) *watched {
 	w := &watched{t: t}
-	list := func() (OpenConnections, error) {
+	list := func() (openConnections, error) {
 		if w.list == nil {
-			return OpenConnections{}, errors.New("no answer")
+			return openConnections{}, errors.New("no answer")
 		}
-		open := OpenConnections{All: true}
+		open := openConnections{All: true}
 		for _, number := range w.list() {
-			open.List = append(open.List, OpenConnection{ID: ClientID{"S", number}})
+			open.List = append(open.List, openConnection{ID: ClientID{"S", number}})
 		}
 		return open, nil
 	}
-	w.Watcher = NewWatcher(func(string) (Party, bool) { return Party{Agent: "main"}, true }, list)
+	w.watcher = newWatcher(func(string) (Party, bool) { return Party{Agent: "main"}, true }, list)
 	w.Report(func(c Connection) {
 		what := map[bool]string{true: "began", false: "ended"}[c.Connected]
 		w.events = append(w.events, fmt.Sprint(what, " ", c.ClientID.Number))
@@ -119,7 +119,7 @@ func TestEndThatWasNotHeardIsTold(t *testing.T) {
 			}
 			return []uint64{2}
 		})
-		s := &Server{logger: hclog.NewNullLogger(), quit: make(chan struct{}), watcher: w.Watcher}
+		s := &Server{logger: hclog.NewNullLogger(), quit: make(chan struct{}), watcher: w.watcher}
 		s.keeping.Go(s.lookNowAndThen)
 		time.Sleep(lookInterval + 1)
 		close(s.quit)

@@ -19,7 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream"
-	"github.com/bcpmesh/bcpmesh/mesh/cluster"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -225,18 +225,18 @@ type ClusterFlags struct {
 }
 
 // Config makes sure that the flags are there, and the files.
-func (f *ClusterFlags) Config(command, name string) (cluster.Config, error) {
+func (f *ClusterFlags) Config(command, name string) (server.ClusterConfig, error) {
 	if f.URL == "" || f.Creds == "" {
-		return cluster.Config{}, cli.Usagef("%s: it needs --url and --creds", command).WithHint("bcpmesh accounts export writes the creds; bcpmesh up runs a mesh without a cluster")
+		return server.ClusterConfig{}, cli.Usagef("%s: it needs --url and --creds", command).WithHint("bcpmesh accounts export writes the creds; bcpmesh up runs a mesh without a cluster")
 	}
-	for _, name := range []string{cluster.CoreCreds, cluster.SystemCreds, cluster.OperatorFile} {
+	for _, name := range []string{server.CoreCreds, server.SystemCreds, server.OperatorFile} {
 		file := filepath.Join(f.Creds, name)
 		if _, err := os.Stat(file); err != nil {
-			return cluster.Config{}, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err)).WithHint("--creds names the folder that bcpmesh accounts export --gateway NAME writes")
+			return server.ClusterConfig{}, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err)).WithHint("--creds names the folder that bcpmesh accounts export --gateway NAME writes")
 		}
 	}
 	secure, err := meshdir.Trust{CA: f.CA}.Options()
-	return cluster.Config{URL: f.URL, Creds: f.Creds, Name: name, NATS: secure}, err
+	return server.ClusterConfig{URL: f.URL, Creds: f.Creds, Name: name, NATS: secure}, err
 }
 
 // Failure says what to do if a cluster does not do what it should.

@@ -16,7 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/mesh/cluster"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -117,14 +117,14 @@ func (e *Export) write(store *accounts.Store, def *bcp.Mesh) error {
 		if e.guest {
 			system = monitor
 		}
-		secrets[filepath.Join(GatewaysFolder, string(g), cluster.CoreCreds)] = core
-		secrets[filepath.Join(GatewaysFolder, string(g), cluster.SystemCreds)] = system
+		secrets[filepath.Join(GatewaysFolder, string(g), server.CoreCreds)] = core
+		secrets[filepath.Join(GatewaysFolder, string(g), server.SystemCreds)] = system
 		dispatchers, err := store.Dispatchers(g, subjects.Permissions(def))
 		if err != nil {
 			return err
 		}
 		for name, creds := range dispatchers {
-			secrets[filepath.Join(GatewaysFolder, string(g), cluster.DispatcherCreds(name))] = creds
+			secrets[filepath.Join(GatewaysFolder, string(g), server.DispatcherCreds(name))] = creds
 		}
 	}
 	if e.b, err = accounts.CompileCluster(store, subjects.Permissions(def), time.Now()); err != nil {

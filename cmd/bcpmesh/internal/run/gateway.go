@@ -19,7 +19,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
@@ -155,8 +154,8 @@ const damagedHint = "if one node's copy is damaged: end the node that leads " + 
 
 // gatewayFaults are what commonly keeps a gateway from starting.
 var gatewayFaults = cli.Faults{
-	{Of: cluster.ErrClaims, Says: gatewayRests, Hint: "bcpmesh accounts push sends the cluster what the definitions need"},
-	{Of: cluster.ErrCreds, Says: gatewayRests, Hint: "bcpmesh accounts export --gateway {path} writes them into another folder; its other logins stay the same"},
+	{Of: server.ErrClaims, Says: gatewayRests, Hint: "bcpmesh accounts push sends the cluster what the definitions need"},
+	{Of: server.ErrCreds, Says: gatewayRests, Hint: "bcpmesh accounts export --gateway {path} writes them into another folder; its other logins stay the same"},
 	{Of: jetstream.ErrRecord, Says: gatewayRests, Hint: damagedHint},
 	{Of: jetstream.ErrLost, Says: gatewayRests, Hint: damagedHint},
 }

@@ -1,11 +1,10 @@
 //go:build unix
 
-package cluster
+package server
 
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -17,11 +16,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
-
-func TestMain(m *testing.M) {
-	bcptest.LeaveOut("TestRestartedServerIsNotAwaited")
-	os.Exit(m.Run())
-}
 
 // A gateway leaves a server that does not answer itself, or where too few answer to
 // store anything, and no other: also not where nobody says how many there are. What

@@ -1,4 +1,4 @@
-package cluster
+package server
 
 import (
 	"bytes"
@@ -18,7 +18,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -37,8 +36,8 @@ func DispatcherCreds(dispatcher bcp.AgentName) string { return string(dispatcher
 const (
 	// connectTimeout bounds one attempt to connect to one server.
 	connectTimeout = 3 * time.Second
-	// reconnectWait is the pause before the servers are tried again.
-	reconnectWait = 100 * time.Millisecond
+	// clusterWait is the pause before the servers are tried again.
+	clusterWait = 100 * time.Millisecond
 	// A server without a reply for pingInterval and lostPings more is left.
 	pingInterval = time.Second
 	lostPings    = 2
@@ -47,9 +46,9 @@ const (
 	// learnPatience is how long claims are waited for until another server is asked;
 	// each time twice as long.
 	learnPatience = 250 * time.Millisecond
-	// lookInterval is how often connections are listed: a server that crashes
+	// clusterLook is how often connections are listed: a server that crashes
 	// sends no events.
-	lookInterval = 2 * time.Second
+	clusterLook = 2 * time.Second
 	// learnPause is the minimum time between two reads of the claims because of
 	// unknown clients.
 	learnPause = time.Second
@@ -63,8 +62,8 @@ var ErrClaims = errors.New("the cluster does not enforce what the definitions sa
 // ErrCreds says that a gateway's folder lacks required creds.
 var ErrCreds = errors.New("the folder of the gateway's creds lacks some that the definitions need, before bcpmesh accounts export")
 
-// Config says which cluster to connect to, and as whom.
-type Config struct {
+// ClusterConfig says which cluster to connect to, and as whom.
+type ClusterConfig struct {
 	URL   string // of some of its servers, with commas between them
 	Creds string // folder with the files
 	Name  string // of the gateway, shown by servers
@@ -77,7 +76,7 @@ type Config struct {
 // Cluster is a gateway's connections to a cluster. Its methods may be used
 // concurrently.
 type Cluster struct {
-	config   Config
+	config   ClusterConfig
 	log      hclog.Logger
 	operator string // its JWT
 	monitor  *nats.Conn
@@ -100,8 +99,8 @@ type Cluster struct {
 	foreign  map[string]bool // those that are not in newer claims either
 }
 
-// Connect connects to the system account and reads the cluster's claims.
-func Connect(ctx context.Context, config Config) (*Cluster, error) {
+// ConnectCluster connects to the system account and reads the cluster's claims.
+func ConnectCluster(ctx context.Context, config ClusterConfig) (*Cluster, error) {
 	if config.Logger == nil {
 		config.Logger = hclog.NewNullLogger()
 	}
@@ -126,7 +125,7 @@ func Connect(ctx context.Context, config Config) (*Cluster, error) {
 	return c, nil
 }
 
-// Close ends what Connect began. Connections of [Cluster.Gateway] stay open.
+// Close ends what ConnectCluster began. Connections of [Cluster.Gateway] stay open.
 // Call it once.
 func (c *Cluster) Close() {
 	close(c.quit)
@@ -139,7 +138,7 @@ func (c *Cluster) URL() string { return c.config.URL }
 
 // Slow does nothing: a cluster reads everybody as fast as they send. Who floods is
 // disconnected.
-func (c *Cluster) Slow(server.Party) {}
+func (c *Cluster) Slow(Party) {}
 
 // Gateway returns a new connection to the gateway's account. If it is lost, or its
 // server is cut off from the others, it reconnects to another server, until the
@@ -162,7 +161,7 @@ func (c *Cluster) Gateway(options ...nats.Option) (*nats.Conn, error) {
 // closes it.
 func (c *Cluster) Dispatcher(kernel, service bcp.AgentName, tool string, refused func()) (*nats.Conn, error) {
 	conn, err := c.connect(DispatcherCreds(subjects.Dispatcher(kernel, service, tool)), subjects.GatewayInbox,
-		server.OnRefusal(refused))
+		onRefusal(refused))
 	if err != nil {
 		return nil, fmt.Errorf("connect as the dispatcher of %s for %s of %s: %w", kernel, tool, service, err)
 	}
@@ -184,13 +183,13 @@ func (c *Cluster) connect(creds, inbox string, options ...nats.Option) (*nats.Co
 		nats.PingInterval(pingInterval),
 		nats.MaxPingsOutstanding(lostPings),
 		nats.MaxReconnects(-1),
-		nats.ReconnectWait(reconnectWait),
-		nats.ReconnectJitter(reconnectWait, reconnectWait),
+		nats.ReconnectWait(clusterWait),
+		nats.ReconnectJitter(clusterWait, clusterWait),
 		nats.IgnoreAuthErrorAbort(),
 		// What cannot be sent in time is decided again by its caller.
 		nats.ReconnectBufSize(-1),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			if refused(err) {
+			if noLongerValid(err) {
 				c.log.Error("the cluster refuses this gateway's credentials", "error", err)
 				return
 			}
@@ -207,14 +206,14 @@ func (c *Cluster) connect(creds, inbox string, options ...nats.Option) (*nats.Co
 	return nats.Connect(strings.Join(urls, ","), slices.Concat(all, c.config.NATS, options)...)
 }
 
-// refused reports that credentials are no longer, or not yet, valid.
-func refused(err error) bool {
+// noLongerValid reports that credentials are no longer, or not yet, valid.
+func noLongerValid(err error) bool {
 	return slices.ContainsFunc([]error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired},
 		func(e error) bool { return errors.Is(err, e) })
 }
 
-// Kick disconnects a client. It returns [server.ErrNoClient] if it is gone.
-func (c *Cluster) Kick(client server.ClientID) error { return server.Kick(c.monitor, client) }
+// Kick disconnects a client. It returns [ErrNoClient] if it is gone.
+func (c *Cluster) Kick(client ClientID) error { return kick(c.monitor, client) }
 
 // Check reads the cluster's claims, and compares them with exactly those that the
 // definitions need. If they differ, the error is [ErrClaims], with one line for

@@ -1,4 +1,4 @@
-package cluster
+package server
 
 import (
 	"context"
@@ -9,57 +9,20 @@ import (
 	"sync"
 	"time"
 
+	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
-)
-
-// The parts of the servers' replies that a gateway needs.
-type (
-	// about is in front of each.
-	about struct {
-		Server struct {
-			ID string `json:"id"`
-		} `json:"server"`
-	}
-	statistics struct {
-		about
-		Statistics struct {
-			JetStream struct {
-				Config struct {
-					Limit int64 `json:"max_storage"`
-				} `json:"config"`
-				Usage struct {
-					Used int64 `json:"storage"`
-				} `json:"stats"`
-				Meta struct {
-					Size int `json:"cluster_size"`
-				} `json:"meta"`
-			} `json:"jetstream"`
-		} `json:"statsz"`
-	}
-	connections struct {
-		about
-		Data struct {
-			Connections []struct {
-				Number  uint64 `json:"cid"`
-				IP      string `json:"ip"`
-				UserKey string `json:"authorized_user"`
-				Issuer  string `json:"issuer_key"`
-			} `json:"connections"`
-		} `json:"data"`
-	}
 )
 
 // allConnections requests the open connections with their users.
 var allConnections = []byte(`{"auth":true,"limit":1000000}`)
 
-// Watch is [server.Server.Watch], of all servers. It does not wait until those have
+// Watch is [Server.Watch], of all servers. It does not wait until those have
 // said who is connected: a gateway serves before.
-func (c *Cluster) Watch(handle func(server.Connection)) (stop func(), err error) {
-	w := server.NewWatcher(c.party, c.open)
+func (c *Cluster) Watch(handle func(Connection)) (stop func(), err error) {
+	w := newWatcher(c.party, c.open)
 	unreport := w.Report(handle)
 	subscriptions := make([]*nats.Subscription, 0, 2)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -84,7 +47,7 @@ func (c *Cluster) Watch(handle func(server.Connection)) (stop func(), err error)
 		subscriptions = append(subscriptions, s)
 	}
 	looking.Go(func() {
-		ticker := time.NewTicker(lookInterval)
+		ticker := time.NewTicker(clusterLook)
 		defer ticker.Stop()
 		_ = c.monitor.FlushTimeout(connectTimeout) // otherwise the next list reports what was missed
 		for {
@@ -114,22 +77,22 @@ func (c *Cluster) lookAgain() {
 
 // party returns the party of an issuer key. An unknown one may be
 // in newer claims: then they are read again.
-func (c *Cluster) party(issuer string) (server.Party, bool) {
+func (c *Cluster) party(issuer string) (Party, bool) {
 	claims := c.claims.Load()
 	if agent, role, ok := claims.ScopeOf(issuer); ok {
 		if role == bcp.RoleDispatcher { // a part of a gateway
-			return server.Party{}, false
+			return Party{}, false
 		}
-		return server.Party{Agent: agent, Role: role}, true
+		return Party{Agent: agent, Role: role}, true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.foreign[issuer] {
-		return server.Party{}, false
+		return Party{}, false
 	}
 	c.strange[issuer] = true
 	c.lookAgain()
-	return server.Party{}, false
+	return Party{}, false
 }
 
 // knowStrangers reads the claims again if an unknown client came, and otherwise
@@ -163,45 +126,43 @@ const maxForeign = 10_000
 
 // open asks all servers, and waits for those that answered the last call. One that
 // does not answer keeps its connections until it counts as down.
-func (c *Cluster) open() (server.OpenConnections, error) {
+func (c *Cluster) open() (openConnections, error) {
 	select {
 	case <-c.called:
 	case <-c.quit:
-		return server.OpenConnections{}, nats.ErrConnectionClosed
+		return openConnections{}, nats.ErrConnectionClosed
 	case <-time.After(answerTimeout):
-		return server.OpenConnections{}, errSilent
+		return openConnections{}, errSilent
 	}
 	c.mu.Lock()
 	awaited := c.attended.present()
 	c.mu.Unlock()
 	replies, err := c.ask(subjects.PingConnections, allConnections)
 	if err != nil {
-		return server.OpenConnections{}, err
+		return openConnections{}, err
 	}
 	defer func() { _ = replies.Unsubscribe() }() // the connection may be gone
-	open := server.OpenConnections{Of: map[string]bool{}}
+	open := openConnections{Of: map[string]bool{}}
 	for deadline := time.Now().Add(answerTimeout); len(awaited) > 0; {
 		reply, err := replies.NextMsg(time.Until(deadline))
 		if errors.Is(err, nats.ErrTimeout) {
 			break
 		}
 		if err != nil {
-			return server.OpenConnections{}, err
+			return openConnections{}, err
 		}
-		var list connections
-		if err := json.Unmarshal(reply.Data, &list); err != nil || list.Server.ID == "" {
-			return server.OpenConnections{}, errors.Join(errors.New("a server's list of connections cannot be read"), err)
+		var list natsserver.ServerAPIConnzResponse
+		if err := json.Unmarshal(reply.Data, &list); err != nil || list.Server == nil || list.Server.ID == "" {
+			return openConnections{}, errors.Join(errors.New("a server's list of connections cannot be read"), err)
 		}
 		open.Of[list.Server.ID] = true
 		delete(awaited, list.Server.ID)
-		for _, o := range list.Data.Connections {
-			open.List = append(open.List, server.OpenConnection{
-				ID: server.ClientID{Server: list.Server.ID, Number: o.Number}, Issuer: o.Issuer, UserKey: o.UserKey, Host: o.IP,
-			})
+		if list.Data != nil {
+			open.add(list.Server.ID, list.Data.Conns)
 		}
 	}
 	if len(open.Of) == 0 {
-		return server.OpenConnections{}, errSilent
+		return openConnections{}, errSilent
 	}
 	for id := range c.silentServers() {
 		open.Of[id] = true

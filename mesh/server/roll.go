@@ -1,4 +1,4 @@
-package cluster
+package server
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -69,15 +70,17 @@ func (c *Cluster) call() (roll, error) {
 		if err != nil {
 			return roll{}, fmt.Errorf("ask the servers: %w", err)
 		}
-		var s statistics
+		var s natsserver.ServerStatsMsg
 		if err := json.Unmarshal(reply.Data, &s); err != nil {
 			return roll{}, fmt.Errorf("ask the servers: %w", err)
 		}
 		r.answered[s.Server.ID] = true
-		if js := s.Statistics.JetStream; js.Meta.Size > 0 {
+		if js := s.Stats.JetStream; js != nil && js.Meta != nil && js.Meta.Size > 0 {
 			r.keepers++
 			r.size = max(r.size, js.Meta.Size)
-			r.fullest = r.fullest.maxUse(Store{js.Usage.Used, js.Config.Limit})
+			if js.Config != nil && js.Stats != nil {
+				r.fullest = r.fullest.maxUse(Store{int64(js.Stats.Store), js.Config.MaxStore})
+			}
 		}
 	}
 	if c.monitor.ConnectedServerId() != r.at { // the monitor switched servers
@@ -173,4 +176,53 @@ func hostAndPort(server string) string {
 		return u.Host + ":4222"
 	}
 	return u.Host
+}
+
+// A server that is cut off from the others still answers its clients, but stores
+// nothing. A gateway leaves it for another.
+
+// leaveCutOff leaves servers that are cut off, until quit is closed.
+func (c *Cluster) leaveCutOff(quit <-chan struct{}) {
+	ticker := time.NewTicker(callTime)
+	defer ticker.Stop()
+	for alone := 0; ; {
+		r, err := c.call()
+		switch {
+		case err != nil: // the monitor itself is looking for a server
+		case !r.cutOff():
+			alone = 0
+			c.noted(r)
+			c.moveConnections(c.silentServers())
+		default:
+			c.noted(r)
+			if alone++; alone >= silentCalls {
+				alone = 0
+				c.log.Warn("leaving a server that is cut off from the others", "answers", r.keepers, "servers", r.size)
+				c.moveConnections(map[string]bool{r.at: true})
+				_ = c.monitor.ForceReconnect() // unless it is closed
+			}
+		}
+		select {
+		case <-quit:
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// moveConnections moves the gateway's connections from servers to others. It waits for
+// none of them: a reconnecting one does not answer.
+func (c *Cluster) moveConnections(servers map[string]bool) {
+	if len(servers) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for conn := range c.conns {
+		go func() {
+			if servers[conn.ConnectedServerId()] {
+				_ = conn.ForceReconnect() // unless it is closed
+			}
+		}()
+	}
 }
