@@ -39,40 +39,24 @@ func TestPlantedEffectsAreFoundAndReal(t *testing.T) {
 	t.Parallel()
 	const tools, dispatch, mail = accounts.Tools, accounts.Dispatchers, "tool-mail"
 	read, send, post := dispatcher("desk", "mail", "read"), dispatcher("desk", "mail", "send"), dispatcher("post", "mail", "send")
-	calls := func(from, local string) func(*testing.T, *issuer) {
-		return func(_ *testing.T, i *issuer) {
-			export(i, from, local, jwt.Stream)
-			importing(i, tools, from, local, "bcp.v1.call.mail.send.*", jwt.Stream)
-		}
-	}
 	for _, c := range []planted{
 		{"the gateway's own user may call", proof.Effects, "gateway", mail, "stream into TOOLS as bcp.v1.call.mail.",
-			func(t *testing.T, i *issuer) {
+			all(way(jwt.Stream, tools, core, "bcp.v1.call.>", "bcp.v1.call.>"), func(_ *testing.T, i *issuer) {
 				p := i.template(core, "gateway")
 				p.Pub.Deny = slices.DeleteFunc(p.Pub.Deny, func(s string) bool { return strings.Contains(s, ".call.") })
-				export(i, core, "bcp.v1.call.>", jwt.Stream)
-				importing(i, tools, core, "bcp.v1.call.>", "bcp.v1.call.>", jwt.Stream)
-			}},
+			})},
 		{"a Controller's runs are calls", proof.Effects, "controller-other", mail, "controller-other publishes bcp.v1.run.other.post.all in CONTROLLERS -> stream into TOOLS as bcp.v1.call.mail.send.all",
-			calls(controllers, "bcp.v1.run.other.post.*")},
+			way(jwt.Stream, tools, controllers, "bcp.v1.run.other.post.*", "bcp.v1.call.mail.send.*")},
 		{"a run is a service of the tools", proof.Effects, "controller-other", mail, "service of TOOLS as bcp.v1.call.mail.send.all",
-			func(_ *testing.T, i *issuer) {
-				export(i, tools, "bcp.v1.call.>", jwt.Service)
-				i.accounts[controllers].Imports = slices.DeleteFunc(i.accounts[controllers].Imports, func(im *jwt.Import) bool { return im.Subject == "bcp.v1.run.>" })
-				importing(i, controllers, tools, "bcp.v1.call.mail.send.*", "bcp.v1.run.other.post.*", jwt.Service)
-			}},
+			all(lacks(controllers, "bcp.v1.run.>"), way(jwt.Service, controllers, tools, "bcp.v1.call.mail.send.*", "bcp.v1.run.other.post.*"))},
 		{"a tool calls another", proof.Effects, "tool-files", mail, "tool-files publishes bcp.v1.call.mail.send.desk in TOOLS",
-			func(_ *testing.T, i *issuer) {
-				i.template(tools, "tool-files").Pub = jwt.Permission{Allow: jwt.StringList{"bcp.v1.call.mail.send.desk"}}
-			}},
+			saysAlone(tools, "tool-files", "bcp.v1.call.mail.send.desk")},
 		{"a tool calls itself", proof.Effects, mail, mail, "tool-mail publishes bcp.v1.call.mail.send.desk in TOOLS",
-			func(_ *testing.T, i *issuer) {
-				i.template(tools, mail).Pub = jwt.Permission{Allow: jwt.StringList{"bcp.v1.call.mail.send.desk"}}
-			}},
+			saysAlone(tools, mail, "bcp.v1.call.mail.send.desk")},
 		{"a dispatcher makes another's call", proof.Effects, send, mail + ", as " + read + " does", "publishes bcp.v1.call.mail.send.desk in DISPATCH",
-			func(_ *testing.T, i *issuer) { i.template(dispatch, read).Pub.Allow.Add("bcp.v1.call.mail.send.desk") }},
+			says(dispatch, read, "bcp.v1.call.mail.send.desk")},
 		{"a dispatcher of one kernel calls for all", proof.Effects, post, "more than its call", "publishes bcp.v1.call.mail.send.* in DISPATCH",
-			func(_ *testing.T, i *issuer) { i.template(dispatch, post).Pub.Allow.Add("bcp.v1.call.mail.send.*") }},
+			says(dispatch, post, "bcp.v1.call.mail.send.*")},
 		{"a dispatcher has no list", proof.Effects, send, "more than its call", "publishes > in DISPATCH",
 			func(_ *testing.T, i *issuer) {
 				i.template(dispatch, send).Permissions, i.accounts[dispatch].DefaultPermissions = jwt.Permissions{}, jwt.Permissions{}
@@ -85,10 +69,8 @@ func TestPlantedEffectsAreFoundAndReal(t *testing.T) {
 		{"a dispatcher in a second account", proof.Effects, send, mail + ", as " + send + " does", "publishes bcp.v1.call.mail.send.desk in ELSEWHERE -> stream into TOOLS",
 			func(t *testing.T, i *issuer) {
 				i.account(t, "ELSEWHERE")
-				s := i.scope(t, "ELSEWHERE", send)
-				s.Template = *i.template(dispatch, send)
-				export(i, "ELSEWHERE", "bcp.v1.call.>", jwt.Stream)
-				importing(i, tools, "ELSEWHERE", "bcp.v1.call.mail.send.*", "bcp.v1.call.mail.send.*", jwt.Stream)
+				i.scope(t, "ELSEWHERE", send).Template = *i.template(dispatch, send)
+				way(jwt.Stream, tools, "ELSEWHERE", "bcp.v1.call.mail.send.*", "bcp.v1.call.mail.send.*")(t, i)
 			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -117,8 +99,7 @@ func TestPlantedEffectsAreFoundAndReal(t *testing.T) {
 func TestEffectsThatAreNoHoles(t *testing.T) {
 	t.Parallel()
 	i := shipped(t, kernels())
-	export(i, core, "bcp.v1.call.>", jwt.Stream)
-	importing(i, accounts.Tools, core, "bcp.v1.call.>", "bcp.v1.call.>", jwt.Stream)
+	way(jwt.Stream, accounts.Tools, core, "bcp.v1.call.>", "bcp.v1.call.>")(t, i)
 	send := dispatcher("desk", "mail", "send")
 	old := *i.template(accounts.Dispatchers, send)
 	i.scope(t, accounts.Dispatchers, send).Template = old

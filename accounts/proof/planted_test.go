@@ -39,10 +39,69 @@ func importing(i *issuer, into, from, subject, local string, kind jwt.ExportType
 	i.accounts[into].Imports.Add(im)
 }
 
+// plant changes claims.
+type plant func(*testing.T, *issuer)
+
+// all plants several.
+func all(plants ...plant) plant {
+	return func(t *testing.T, i *issuer) {
+		for _, p := range plants {
+			p(t, i)
+		}
+	}
+}
+
+// says adds to what a scope may publish.
+func says(account, role, subject string) plant {
+	return func(_ *testing.T, i *issuer) { i.template(account, role).Pub.Allow.Add(subject) }
+}
+
+// saysAlone replaces what a scope may publish.
+func saysAlone(account, role, subject string) plant {
+	return func(_ *testing.T, i *issuer) {
+		i.template(account, role).Pub = jwt.Permission{Allow: jwt.StringList{subject}}
+	}
+}
+
+// hears adds to what a scope may subscribe to.
+func hears(account, role, subject string) plant {
+	return func(_ *testing.T, i *issuer) { i.template(account, role).Sub.Allow.Add(subject) }
+}
+
+// way leads from one account into another, under a name of its own there.
+func way(kind jwt.ExportType, into, from, subject, local string) plant {
+	return func(_ *testing.T, i *issuer) {
+		export(i, from, subject, kind)
+		importing(i, into, from, subject, local, kind)
+	}
+}
+
 // reaching lets an account's messages on a subject reach the gateway.
-func reaching(i *issuer, account, subject string) {
-	export(i, account, subject, jwt.Stream)
-	importing(i, core, account, subject, subject, jwt.Stream)
+func reaching(account, subject string) plant { return way(jwt.Stream, core, account, subject, subject) }
+
+// lacks takes an import away.
+func lacks(account, subject string) plant {
+	return func(_ *testing.T, i *issuer) {
+		a := i.accounts[account]
+		a.Imports = slices.DeleteFunc(a.Imports, func(im *jwt.Import) bool { return string(im.Subject) == subject })
+	}
+}
+
+// mapped maps a subject in the gateway's account.
+func mapped(from, to string) plant {
+	return func(_ *testing.T, i *issuer) {
+		i.accounts[core].Mappings = jwt.Mapping{}
+		i.accounts[core].AddMapping(jwt.Subject(from), jwt.WeightedMapping{Subject: jwt.Subject(to), Weight: 100})
+	}
+}
+
+// speaker is somebody new, who may publish to one subject.
+func speaker(account, role, subject string) plant {
+	return func(t *testing.T, i *issuer) {
+		scope := i.scope(t, account, role)
+		scope.Template.Pub.Allow.Add(subject)
+		scope.Template.Sub.Deny.Add(">")
+	}
 }
 
 // planted is a hole, and how it is made.
@@ -51,24 +110,17 @@ type planted struct {
 	claim    proof.Claim
 	from, to string // from may be empty: a key
 	shown    string // a part of the way, as it is printed
-	plant    func(t *testing.T, i *issuer)
+	plant    plant
 }
 
 func holes() []planted {
-	allow := func(account, role, subject string) func(*testing.T, *issuer) {
-		return func(_ *testing.T, i *issuer) { i.template(account, role).Pub.Allow.Add(subject) }
-	}
-	hear := func(account, role, subject string) func(*testing.T, *issuer) {
-		return func(_ *testing.T, i *issuer) { i.template(account, role).Sub.Allow.Add(subject) }
-	}
+	const gateway = "the gateway"
 	return []planted{
 		{"a Reader may publish to another's inbox", proof.Agents, spy, mailer, "publishes _INBOX.mailer.* in READERS -> reader-mailer subscribes to _INBOX.mailer.* in READERS",
-			allow(readers, spy, "_INBOX.mailer.*")},
+			says(readers, spy, "_INBOX.mailer.*")},
 		{"lists that are not there", proof.Agents, spy, mailer, "reader-spy publishes",
 			func(_ *testing.T, i *issuer) {
-				p := i.template(readers, spy)
-				p.Permissions = jwt.Permissions{}
-				i.accounts[readers].DefaultPermissions = jwt.Permissions{}
+				i.template(readers, spy).Permissions, i.accounts[readers].DefaultPermissions = jwt.Permissions{}, jwt.Permissions{}
 			}},
 		{"a refusal that leaves room", proof.Agents, spy, mailer, "",
 			func(_ *testing.T, i *issuer) {
@@ -77,92 +129,47 @@ func holes() []planted {
 				p.Pub.Deny.Add("_INBOX.mailer.*", "bcp.v1.deliver.>", "bcp.v1.query.>", "$SYS.>", "$JS.>", "_R_.>", "bcp.v1.push.>", "bcp.v1.reply.>")
 			}},
 		{"a stream from Readers to Controllers", proof.Agents, spy, main, "stream into CONTROLLERS as bcp.v1.deliver.controller.main.relay",
-			func(_ *testing.T, i *issuer) {
-				export(i, readers, "bcp.v1.push.>", jwt.Stream)
-				importing(i, controllers, readers, "bcp.v1.push.spy.*.notes", "bcp.v1.deliver.controller.main.*", jwt.Stream)
-			}},
+			way(jwt.Stream, controllers, readers, "bcp.v1.push.spy.*.notes", "bcp.v1.deliver.controller.main.*")},
 		{"a service of Controllers for Readers", proof.Agents, spy, main, "service of CONTROLLERS as _INBOX.main.",
-			func(_ *testing.T, i *issuer) {
-				export(i, controllers, "_INBOX.main.*.*", jwt.Service)
-				i.accounts[readers].Imports = slices.DeleteFunc(i.accounts[readers].Imports, func(im *jwt.Import) bool { return im.Subject == "bcp.v1.push.>" })
-				importing(i, readers, controllers, "_INBOX.main.*.*", "bcp.v1.push.spy.$1.$2", jwt.Service)
-			}},
+			all(lacks(readers, "bcp.v1.push.>"), way(jwt.Service, readers, controllers, "_INBOX.main.*.*", "bcp.v1.push.spy.$1.$2"))},
 		{"a chain of services over another account", proof.Agents, spy, main, "service of MIDDLE as m.relay.notes -> service of CONTROLLERS as _INBOX.main.relay.notes",
-			func(t *testing.T, i *issuer) {
-				i.account(t, "MIDDLE")
-				export(i, "MIDDLE", "m.>", jwt.Service)
-				export(i, controllers, "_INBOX.main.>", jwt.Service)
-				i.accounts[readers].Imports = slices.DeleteFunc(i.accounts[readers].Imports, func(im *jwt.Import) bool { return im.Subject == "bcp.v1.push.>" })
-				importing(i, readers, "MIDDLE", "m.*.*", "bcp.v1.push.spy.*.*", jwt.Service)
-				importing(i, "MIDDLE", controllers, "_INBOX.main.*.*", "m.*.*", jwt.Service)
-			}},
+			all(func(t *testing.T, i *issuer) { i.account(t, "MIDDLE") }, lacks(readers, "bcp.v1.push.>"),
+				way(jwt.Service, readers, "MIDDLE", "m.*.*", "bcp.v1.push.spy.*.*"), way(jwt.Service, "MIDDLE", controllers, "_INBOX.main.*.*", "m.*.*"))},
 		{"a service of the streams under another name", proof.Streams, spy, "JetStream of CORE", "service of CORE as $JS.API.STREAM.PURGE.notes",
-			func(_ *testing.T, i *issuer) {
-				export(i, core, "$JS.API.STREAM.PURGE.*", jwt.Service)
-				i.accounts[readers].Imports = slices.DeleteFunc(i.accounts[readers].Imports, func(im *jwt.Import) bool { return im.Subject == "bcp.v1.push.>" })
-				importing(i, readers, core, "$JS.API.STREAM.PURGE.*", "bcp.v1.push.spy.relay.*", jwt.Service)
-			}},
+			all(lacks(readers, "bcp.v1.push.>"), way(jwt.Service, readers, core, "$JS.API.STREAM.PURGE.*", "bcp.v1.push.spy.relay.*"))},
 		{"a mapping in the gateway's account", proof.Streams, "approver-bob", "JetStream of CORE", "mapped in CORE to $JS.API.STREAM.DELETE.",
-			func(_ *testing.T, i *issuer) {
-				i.accounts[core].Mappings = jwt.Mapping{}
-				i.accounts[core].AddMapping("bcp.v1.approval.bob.*", jwt.WeightedMapping{Subject: "$JS.API.STREAM.DELETE.{{wildcard(1)}}", Weight: 100})
-			}},
+			mapped("bcp.v1.approval.bob.*", "$JS.API.STREAM.DELETE.{{wildcard(1)}}")},
 		{"an auditor may purge", proof.Streams, "auditor-carol", "JetStream of CORE", "service of CORE as $JS.API.STREAM.PURGE.*",
-			func(_ *testing.T, i *issuer) {
-				export(i, core, "$JS.API.STREAM.PURGE.>", jwt.Service)
-				importing(i, people, core, "$JS.API.STREAM.PURGE.>", "BCPJS.STREAM.PURGE.>", jwt.Service)
-				i.template(people, "auditor-carol").Pub.Allow.Add("BCPJS.STREAM.PURGE.*")
-			}},
+			all(way(jwt.Service, people, core, "$JS.API.STREAM.PURGE.>", "BCPJS.STREAM.PURGE.>"), says(people, "auditor-carol", "BCPJS.STREAM.PURGE.*"))},
 		{"JetStream for Readers", proof.Streams, spy, "JetStream of READERS", "JetStream of READERS takes $JS.API.STREAM.CREATE.*",
-			func(t *testing.T, i *issuer) {
+			all(says(readers, spy, "$JS.API.STREAM.CREATE.*"), func(_ *testing.T, i *issuer) {
 				i.accounts[readers].Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: -1, DiskStorage: -1, Streams: -1, Consumer: -1}
-				allow(readers, spy, "$JS.API.STREAM.CREATE.*")(t, i)
-			}},
+			})},
 		{"a Reader that may ask", proof.Gateway, spy, "the gateway of CORE", "stream into CORE as bcp.v1.ask.main.mailer",
-			func(t *testing.T, i *issuer) {
-				reaching(i, readers, "bcp.v1.ask.>")
-				allow(readers, spy, "bcp.v1.ask.main.mailer")(t, i)
-			}},
+			all(reaching(readers, "bcp.v1.ask.>"), says(readers, spy, "bcp.v1.ask.main.mailer"))},
 		{"a Reader that may push in every name", proof.Gateway, spy, "the gateway of CORE", "stream into CORE as bcp.v1.push.*.*.*",
-			allow(readers, spy, "bcp.v1.push.*.*.*")},
+			says(readers, spy, "bcp.v1.push.*.*.*")},
 		{"an Approver that may decide as another", proof.Gateway, "approver-bob", "the gateway of CORE", "service of CORE as bcp.v1.approval.alice.approve",
-			allow(people, "approver-bob", "bcp.v1.approval.alice.approve")},
+			says(people, "approver-bob", "bcp.v1.approval.alice.approve")},
 		{"a Reader that may speak as its keeper", proof.Gateway, spy, "the gateway of CORE", "stream into CORE as bcp.v1.egress.spy",
-			func(t *testing.T, i *issuer) {
-				reaching(i, readers, "bcp.v1.egress.>")
-				allow(readers, spy, "bcp.v1.egress.spy")(t, i)
-			}},
+			all(reaching(readers, "bcp.v1.egress.>"), says(readers, spy, "bcp.v1.egress.spy"))},
 		{"a keeper that may speak for all agents", proof.Gateway, keeper, "the gateway of CORE", "stream into CORE as bcp.v1.egress.*",
-			allow(keepers, keeper, "bcp.v1.egress.*")},
+			says(keepers, keeper, "bcp.v1.egress.*")},
 		{"a Reader that may speak of its model", proof.Gateway, spy, "the gateway of CORE", "stream into CORE as bcp.v1.usage.spy",
-			func(t *testing.T, i *issuer) {
-				reaching(i, readers, "bcp.v1.usage.>")
-				allow(readers, spy, "bcp.v1.usage.spy")(t, i)
-			}},
+			all(reaching(readers, "bcp.v1.usage.>"), says(readers, spy, "bcp.v1.usage.spy"))},
 		{"a keeper that may speak of the models of all agents", proof.Gateway, keeper, "the gateway of CORE", "stream into CORE as bcp.v1.usage.*",
-			allow(keepers, keeper, "bcp.v1.usage.*")},
+			says(keepers, keeper, "bcp.v1.usage.*")},
 		{"a keeper that pushes for its agent", proof.Gateway, keeper, "the gateway of CORE", "stream into CORE as bcp.v1.push.spy.relay.notes",
-			func(t *testing.T, i *issuer) {
-				reaching(i, keepers, "bcp.v1.push.>")
-				allow(keepers, keeper, "bcp.v1.push.spy.relay.notes")(t, i)
-			}},
+			all(reaching(keepers, "bcp.v1.push.>"), says(keepers, keeper, "bcp.v1.push.spy.relay.notes"))},
 		{"a user of the gateway's account on the network", proof.Gateway, "helper", "the gateway of CORE", "helper publishes bcp.v1.ask.*.* in CORE",
-			func(t *testing.T, i *issuer) {
-				scope := i.scope(t, core, "helper")
-				scope.Template.Pub.Allow.Add("bcp.v1.ask.*.*")
-				scope.Template.Sub.Deny.Add(">")
-			}},
+			speaker(core, "helper", "bcp.v1.ask.*.*")},
 		{"the server's list of connections", proof.System, spy, "the system of READERS", "the system of READERS takes $SYS.REQ.SERVER.PING.CONNZ",
-			allow(readers, spy, "$SYS.REQ.SERVER.PING.CONNZ")},
+			says(readers, spy, "$SYS.REQ.SERVER.PING.CONNZ")},
 		{"a user of the system account on the network", proof.System, "admin", "the system of SYS", "admin publishes $SYS.REQ.CLAIMS.UPDATE",
-			func(t *testing.T, i *issuer) {
-				scope := i.scope(t, accounts.System, "admin")
-				scope.Template.Pub.Allow.Add("$SYS.REQ.CLAIMS.UPDATE")
-				scope.Template.Sub.Deny.Add(">")
-			}},
+			speaker(accounts.System, "admin", "$SYS.REQ.CLAIMS.UPDATE")},
 		{"one inbox for all", proof.Hearing, mailer, spy, "reader-spy subscribes to _INBOX.mailer",
-			hear(readers, spy, "_INBOX.mailer.x.>")},
-		{"answers of other roles", proof.Hearing, "the gateway", spy, "stream into READERS as _INBOX.spy.",
+			hears(readers, spy, "_INBOX.mailer.x.>")},
+		{"answers of other roles", proof.Hearing, gateway, spy, "stream into READERS as _INBOX.spy.",
 			func(_ *testing.T, i *issuer) {
 				for _, im := range i.accounts[readers].Imports {
 					if im.Subject == "bcp.v1.inbox.reader.*.>" {
@@ -170,36 +177,22 @@ func holes() []planted {
 					}
 				}
 			}},
-		{"answers to another in one's own inbox", proof.Hearing, "the gateway", spy, "stream into READERS as _INBOX.spy.*.*",
-			func(_ *testing.T, i *issuer) {
-				importing(i, readers, core, "bcp.v1.inbox.reader.*.*", "_INBOX.spy.$1.$2", jwt.Stream)
-			}},
+		{"answers to another in one's own inbox", proof.Hearing, gateway, spy, "stream into READERS as _INBOX.spy.*.*",
+			way(jwt.Stream, readers, core, "bcp.v1.inbox.reader.*.*", "_INBOX.spy.$1.$2")},
 		{"a queue on another's queries", proof.Hearing, mailer, spy, "subscribes to bcp.v1.query.mailer",
-			hear(readers, spy, "bcp.v1.query.mailer.main workers")},
-		{"a keeper hears its agent's queries", proof.Hearing, "the gateway", keeper, "stream into KEEPERS as bcp.v1.query.spy",
-			func(t *testing.T, i *issuer) {
-				importing(i, keepers, core, "bcp.v1.query.>", "bcp.v1.query.>", jwt.Stream)
-				hear(keepers, keeper, "bcp.v1.query.spy.>")(t, i)
-			}},
-		{"a star at the end", proof.Hearing, "the gateway", spy, "reader-spy subscribes to bcp.v1.query.>",
-			hear(readers, spy, "bcp.v1.query.*")},
-		{"Readers hear what is delivered", proof.Hearing, "the gateway", spy, "stream into READERS as bcp.v1.deliver.controller.main",
-			func(t *testing.T, i *issuer) {
-				importing(i, readers, core, "bcp.v1.deliver.controller.>", "bcp.v1.deliver.controller.>", jwt.Stream)
-				hear(readers, spy, "bcp.v1.deliver.controller.main.>")(t, i)
-			}},
-		{"the audit for Readers", proof.Hearing, "the gateway", spy, "stream into READERS as bcp.v1.audit",
-			func(t *testing.T, i *issuer) {
-				export(i, core, "bcp.v1.audit.>", jwt.Stream)
-				importing(i, readers, core, "bcp.v1.audit.>", "bcp.v1.audit.>", jwt.Stream)
-				hear(readers, spy, "bcp.v1.audit.main.mailer.*")(t, i)
-			}},
+			hears(readers, spy, "bcp.v1.query.mailer.main workers")},
+		{"a keeper hears its agent's queries", proof.Hearing, gateway, keeper, "stream into KEEPERS as bcp.v1.query.spy",
+			all(way(jwt.Stream, keepers, core, "bcp.v1.query.>", "bcp.v1.query.>"), hears(keepers, keeper, "bcp.v1.query.spy.>"))},
+		{"a star at the end", proof.Hearing, gateway, spy, "reader-spy subscribes to bcp.v1.query.>",
+			hears(readers, spy, "bcp.v1.query.*")},
+		{"Readers hear what is delivered", proof.Hearing, gateway, spy, "stream into READERS as bcp.v1.deliver.controller.main",
+			all(way(jwt.Stream, readers, core, "bcp.v1.deliver.controller.>", "bcp.v1.deliver.controller.>"), hears(readers, spy, "bcp.v1.deliver.controller.main.>"))},
+		{"the audit for Readers", proof.Hearing, gateway, spy, "stream into READERS as bcp.v1.audit",
+			all(way(jwt.Stream, readers, core, "bcp.v1.audit.>", "bcp.v1.audit.>"), hears(readers, spy, "bcp.v1.audit.main.mailer.*"))},
 		{"a trace through the gateway's account", proof.Hearing, spy, "a trace of CORE", "a trace of CORE takes bcp.v1.push.spy.relay.notes",
 			func(_ *testing.T, i *issuer) {
 				for _, im := range i.accounts[core].Imports {
-					if im.Subject == "bcp.v1.push.>" {
-						im.AllowTrace = true
-					}
+					im.AllowTrace = im.AllowTrace || im.Subject == "bcp.v1.push.>"
 				}
 			}},
 		{"a signing key without a scope", proof.Issuers, "", controllers, "a signing key without a scope",

@@ -80,14 +80,8 @@ func TestRolesAreThoseOfTheMatrix(t *testing.T) {
 }
 
 // hearsFromCore lets an agent hear what is in the gateway's account.
-func hearsFromCore(p player, subject string) func(*testing.T, *issuer) {
-	return func(_ *testing.T, i *issuer) {
-		if !strings.Contains(subject, ".plan.") && !strings.Contains(subject, ".query.") && !strings.Contains(subject, ".deliver.") { // which are exported
-			export(i, core, subject, jwt.Stream)
-		}
-		importing(i, p.account, core, subject, subject, jwt.Stream)
-		i.template(p.account, p.name).Sub.Allow.Add(subject)
-	}
+func hearsFromCore(p player, subject string) plant {
+	return all(way(jwt.Stream, p.account, core, subject, subject), hears(p.account, p.name, subject))
 }
 
 // A hole that is planted in any cell of the matrix is found, with the way, and is one on
@@ -139,9 +133,8 @@ func TestHoleInEachMissingEdge(t *testing.T) {
 				t.Parallel()
 				i := shipped(t, cast())
 				source, target := players[from], players[to]
-				export(i, target.account, target.hears, jwt.Service)
-				importing(i, source.account, target.account, target.hears, "way."+target.account, jwt.Service)
-				i.template(source.account, source.name).Pub = jwt.Permission{Allow: jwt.StringList{"way." + target.account}}
+				all(way(jwt.Service, source.account, target.account, target.hears, "way."+target.account),
+					saysAlone(source.account, source.name, "way."+target.account))(t, i)
 				w := i.serve(t)
 				w.tryRole(t, i.prove(t), func(h proof.Hole) bool {
 					return h.Role == from && h.ToRole == to && h.From == source.name && h.To == target.name
@@ -158,55 +151,42 @@ func TestHoleInEachMissingEdge(t *testing.T) {
 // covers DUAL-1, DUAL-6, DUAL-64, DUAL-67
 func TestOtherHolesInRoles(t *testing.T) {
 	t.Parallel()
-	speaks := func(account, role, subject string) func(*testing.T, *issuer) {
-		return func(_ *testing.T, i *issuer) {
-			reaching(i, account, subject)
-			i.template(account, role).Pub = jwt.Permission{Allow: jwt.StringList{subject}}
-		}
+	speaks := func(account, role, subject string) plant {
+		return all(reaching(account, subject), saysAlone(account, role, subject))
+	}
+	between := func(from, to string, column contract.Column) func(proof.Hole) bool {
+		return func(h proof.Hole) bool { return h.From == from && h.To == to && (column == "" || h.Column == column) }
+	}
+	as := func(from contract.Role, to string) func(proof.Hole) bool {
+		return func(h proof.Hole) bool { return h.Role == from && (h.To == to || h.ToRole == contract.Role(to)) }
 	}
 	for name, c := range map[string]struct {
 		is    func(h proof.Hole) bool
-		plant func(*testing.T, *issuer)
+		plant plant
 	}{
-		"a planner starts runs": {func(h proof.Hole) bool { return h.Role == contract.Planner && h.To == "the orchestrator as user" },
+		"a planner starts runs": {as(contract.Planner, "the orchestrator as user"),
 			speaks(accounts.Planners, "planner-ann", "bcp.v1.run.kim.desk.all")},
-		"a planner answers for a tool": {func(h proof.Hole) bool { return h.Role == contract.Planner && h.To == "the orchestrator as tool" },
+		"a planner answers for a tool": {as(contract.Planner, "the orchestrator as tool"),
 			speaks(accounts.Planners, "planner-ann", "bcp.v1.reply.tool.mail.c1")},
-		"a processor answers for a planner": {func(h proof.Hole) bool { return h.Role == contract.Processor && h.To == "the orchestrator as planner" },
+		"a processor answers for a planner": {as(contract.Processor, "the orchestrator as planner"),
 			speaks(accounts.Readers, "reader-mailer", "bcp.v1.reply.planner.ann.p1")},
-		"a tool answers for another": {func(h proof.Hole) bool { return h.Role == contract.Tool && h.To == "the orchestrator as tool" },
-			func(_ *testing.T, i *issuer) {
-				i.template(accounts.Tools, "tool-mail").Pub = jwt.Permission{Allow: jwt.StringList{"bcp.v1.reply.tool.files.c1"}}
-			}},
-		"a processor makes plan requests": {func(h proof.Hole) bool { return h.Role == contract.Processor && h.ToRole == contract.Planner },
-			func(t *testing.T, i *issuer) {
-				export(i, core, "bcp.v1.plan.ann.desk", jwt.Service)
-				importing(i, accounts.Readers, core, "bcp.v1.plan.ann.desk", "bcp.v1.plan.ann.desk", jwt.Service)
-				i.template(accounts.Readers, "reader-mailer").Pub = jwt.Permission{Allow: jwt.StringList{"bcp.v1.plan.ann.desk"}}
-			}},
-		"a planner hears a neighbour's plans": {func(h proof.Hole) bool {
-			return h.From == "planner-bea" && h.To == "planner-ann" && h.Column == contract.Plan
-		}, func(_ *testing.T, i *issuer) {
-			i.template(accounts.Planners, "planner-ann").Sub.Allow.Add("bcp.v1.reply.planner.bea.>")
-		}},
-		"a user hears a neighbour's tasks": {func(h proof.Hole) bool {
-			return h.From == "controller-lee" && h.To == "controller-kim" && h.Column == contract.UserQuery
-		}, func(_ *testing.T, i *issuer) {
-			i.template(accounts.Controllers, "controller-kim").Sub.Allow.Add("bcp.v1.run.>")
-		}},
-		"a planner hears results": {func(h proof.Hole) bool { return h.Role == contract.Orchestrator && h.ToRole == contract.Planner },
+		"a tool answers for another": {as(contract.Tool, "the orchestrator as tool"),
+			saysAlone(accounts.Tools, "tool-mail", "bcp.v1.reply.tool.files.c1")},
+		"a processor makes plan requests": {as(contract.Processor, string(contract.Planner)),
+			all(way(jwt.Service, accounts.Readers, core, "bcp.v1.plan.ann.desk", "bcp.v1.plan.ann.desk"),
+				saysAlone(accounts.Readers, "reader-mailer", "bcp.v1.plan.ann.desk"))},
+		"a planner hears a neighbour's plans": {between("planner-bea", "planner-ann", contract.Plan),
+			hears(accounts.Planners, "planner-ann", "bcp.v1.reply.planner.bea.>")},
+		"a user hears a neighbour's tasks": {between("controller-lee", "controller-kim", contract.UserQuery),
+			hears(accounts.Controllers, "controller-kim", "bcp.v1.run.>")},
+		"a planner hears results": {as(contract.Orchestrator, string(contract.Planner)),
 			hearsFromCore(players[contract.Planner], "bcp.v1.deliver.controller.kim.desk")},
-		"a tool hears a neighbour's calls": {func(h proof.Hole) bool { return h.Role == contract.Orchestrator && h.To == "tool-mail" },
-			func(_ *testing.T, i *issuer) {
-				i.template(accounts.Tools, "tool-mail").Sub.Allow.Add("bcp.v1.call.files.>")
-			}},
+		"a tool hears a neighbour's calls": {as(contract.Orchestrator, "tool-mail"),
+			hears(accounts.Tools, "tool-mail", "bcp.v1.call.files.>")},
 		"a mapping in the gateway's account": {func(h proof.Hole) bool {
 			return h.Column == contract.ExternalData && h.To == "planner-ann" && strings.Contains(h.String(), "mapped in CORE to bcp.v1.plan.ann.")
-		}, func(_ *testing.T, i *issuer) {
-			i.accounts[core].Mappings = jwt.Mapping{}
-			i.accounts[core].AddMapping("bcp.v1.query.paper.*", jwt.WeightedMapping{Subject: "bcp.v1.plan.ann.{{wildcard(1)}}", Weight: 100})
-		}},
-		"a planner that reads": {func(h proof.Hole) bool { return h.From == "planner-mailer" && h.To == "reader-mailer" },
+		}, mapped("bcp.v1.query.paper.*", "bcp.v1.plan.ann.{{wildcard(1)}}")},
+		"a planner that reads": {between("planner-mailer", "reader-mailer", ""),
 			func(t *testing.T, i *issuer) {
 				scope := i.scope(t, accounts.Planners, "planner-mailer")
 				scope.Template = *i.template(accounts.Planners, "planner-ann")
