@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/vmihailenco/msgpack/v5"
@@ -34,10 +35,11 @@ type changer struct {
 	decisions [][]byte
 	parts     parts
 	good      []byte
+	short     [2]parts // of a file of few decisions, and of one that begins with the seventh of them
 }
 
-// Each kind of single change at random places of an export is found, and the
-// first bad decision is named.
+// Each kind of change at random places of an export is found, and the first bad
+// decision is named. However decisions stand in blocks, a good file verifies.
 //
 //	go test ./jetstream/verify -run TestChanges -records 100000 -changes 1000
 //
@@ -47,6 +49,10 @@ func TestChanges(t *testing.T) {
 	key := newKey(t)
 	n, decisions := bcptest.Rounds(*changes, 10), chainOf(t, bcptest.Rounds(*records, 1_000))
 	good := export(t, decisions, jetstream.ExportOptions{Key: key})
+	var short [2]parts
+	for i, since := range []time.Time{{}, beginning.Add(6 * time.Second)} {
+		short[i] = takeApart(t, export(t, decisions[:few], jetstream.ExportOptions{Key: key, Since: since}))
+	}
 	kinds := []struct {
 		name string
 		// change returns a file, and the decisions of which one must be named, or
@@ -61,13 +67,14 @@ func TestChanges(t *testing.T) {
 		{"duplicate", (*changer).duplicate},
 		{"truncation", (*changer).truncation},
 		{"checkpoint", (*changer).checkpoint},
+		{"several", (*changer).several},
 	}
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
 			pack, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1))
 			noError(t, err)
-			c := &changer{t, rand.New(rand.NewPCG(1, 2)), pack, key, decisions, takeApart(t, good), good}
+			c := &changer{t, rand.New(rand.NewPCG(1, 2)), pack, key, decisions, takeApart(t, good), good, short}
 			found := 0
 			for range n {
 				file, first := kind.change(c)
@@ -234,4 +241,33 @@ func (c *changer) checkpoint() ([]byte, []int) {
 		changed[c.random.IntN(32)] ^= 1 << c.random.IntN(8)
 		return c.parts.with(last, changed), []int{0}
 	}
+}
+
+const few = 120
+
+// several changes up to three decisions that are no neighbours, of which it would not be
+// known which was changed. The blocks are others, with one decision or a few; so they
+// are in a file where nothing was changed.
+func (c *changer) several() ([]byte, []int) {
+	begins := c.random.IntN(2)
+	base, before := c.short[begins], 6*begins
+	list := slices.Clone(c.decisions[before:few])
+	blocks := func() []byte {
+		file := parts{base.magic, []frame{base.frames[0]}}
+		for rest := list; len(rest) > 0; {
+			n := min(len(rest), 1+c.random.IntN(5))
+			file.frames = append(file.frames, frame{kind: 'D', payload: blockOf(c.pack, rest[:n])})
+			rest = rest[n:]
+		}
+		file.frames = append(file.frames, base.frames[len(base.frames)-1])
+		return file.file()
+	}
+	must(check(blocks(), verify.Options{Keys: []string{c.key.Public}}))(c.t)
+	first := few
+	for range 1 + c.random.IntN(3) {
+		at := 3 * c.random.IntN(len(list)/3)
+		list[at] = bytes.Replace(list[at], []byte("main"), []byte("mein"), 1)
+		first = min(first, before+at+1)
+	}
+	return blocks(), []int{first}
 }
