@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -147,8 +146,7 @@ func TestAttestLimits(t *testing.T) {
 	failIf(t, err == nil || none.PublicPEM() != nil || none.KeyID() != "", "the zero attester has a key")
 }
 
-// The key is made once, by whoever is first, is sealed with the others, and shows
-// nowhere.
+// The key is made once, by whoever is first, and is sealed with the others.
 func TestAttestKey(t *testing.T) {
 	t.Parallel()
 	store, folder := newStore(t)
@@ -171,11 +169,6 @@ func TestAttestKey(t *testing.T) {
 	file := filepath.Join(folder, "keys", accounts.AttestKeyFile)
 	open := must(os.ReadFile(file))(t)
 	signer, _ := store.Attester()
-	block, _ := pem.Decode(open)
-	for _, text := range []string{fmt.Sprint(signer), fmt.Sprintf("%+v", signer), fmt.Sprintf("%#v", signer)} {
-		failIf(t, strings.Contains(text, string(block.Bytes[16:])) || !strings.Contains(text, "redacted"),
-			"an attester shows itself: %s", text)
-	}
 	store.LittleWork()
 	noError(t, store.Seal(passphrase))
 	sealed, err := os.ReadFile(file)

@@ -187,11 +187,10 @@ func TestNullsInClaimsAreRefused(t *testing.T) {
 	f := newForger(t)
 	for i, contents := range f.contents {
 		for _, field := range []string{"exports", "imports"} {
-			says := maps.Clone(contents)
-			nats, _ := says["nats"].(map[string]any)
-			nats = maps.Clone(nats)
+			nats := maps.Clone(contents["nats"].(map[string]any))
 			list, _ := nats[field].([]any)
 			nats[field] = append(slices.Clone(list), nil)
+			says := maps.Clone(contents)
 			says["nats"] = nats
 			content := must(json.Marshal(says))(t)
 			token := must(f.sign(content))(t)

@@ -33,23 +33,34 @@ func compileAt(t *testing.T, store *accounts.Store, scopes []subjects.Scope, at 
 	return must(accounts.Compile(store, scopes, at))(t)
 }
 
-// What was revoked stays so, whatever the clock says afterwards and whatever time
-// of issue a token of the same key has.
+// What was revoked is in the next claims, and in no account but its own. It stays so until it has
+// expired for a day, whatever the clock says afterwards and whatever time of issue a token
+// of the same key has.
 //
 // covers A-REVOKED
-func TestRevocationIsForEver(t *testing.T) {
+func TestRevoked(t *testing.T) {
 	t.Parallel()
 	store, _ := newStore(t)
-	compile(t, store, scopes())
-	creds, other := issue(t, store), issue(t, store)
-	noError(t, store.Revoke(creds.PublicKey))
-	for _, at := range []time.Time{time.Now(), now.Add(-time.Hour), creds.Expires.Add(time.Hour)} {
+	first := compile(t, store, scopes())
+	ever, creds, other := must(store.Issue("researcher", 0, 0))(t), issue(t, store), issue(t, store)
+	fails(t, store.Revoke("UNKNOWN"), nil, "revoked what was never issued")
+	for range 2 {
+		noError(t, store.Revoke(creds.PublicKey, ever.PublicKey))
+	}
+	for at, left := range map[time.Time]int{
+		time.Now(): 2, now.Add(-time.Hour): 2, creds.Expires.Add(time.Hour): 2, creds.Expires.Add(24*time.Hour - 1): 2, creds.Expires.Add(24 * time.Hour): 1,
+	} {
 		b := compileAt(t, store, scopes(), at)
-		failIf(t, admitted(t, b, creds) || !admitted(t, b, other),
-			"at %v: revoked %t, the other %t", at, admitted(t, b, creds), admitted(t, b, other))
-		user, _ := userOf(t, creds)
+		readers := claimsOf(t, b, accounts.Readers)
+		failIf(t, admitted(t, b, ever) || left > 1 && admitted(t, b, creds) || !admitted(t, b, other), "at %v: revoked are %v", at, readers.Revocations)
+		user, _ := userOf(t, ever)
 		user.IssuedAt = time.Now().Add(time.Hour).Unix()
-		failIf(t, !claimsOf(t, b, accounts.Readers).IsClaimRevoked(user), "a later token of the same key is let in")
+		failIf(t, !readers.IsClaimRevoked(user), "a later token of the same key is let in")
+		expect(t, len(readers.Revocations), left, "at %v", at)
+		for _, a := range b.Accounts {
+			was, _ := first.Account(a.Name)
+			failIf(t, (a.Digest != was.Digest) != (a.Name == accounts.Readers) || a.Name != accounts.Readers && len(claimsOf(t, b, a.Name).Revocations) > 0, "%s", a.Name)
+		}
 	}
 }
 

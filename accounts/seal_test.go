@@ -26,19 +26,26 @@ func asks(answer []byte, times *int) accounts.OpenOption {
 	})
 }
 
-// openSeeds returns the key files that can be read without a passphrase.
-func openSeeds(t *testing.T, folder string) []string {
+// secretFiles returns what the files with private keys hold, by their path.
+func secretFiles(t *testing.T, folder string) map[string][]byte {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "keys", "*.nk"))
-	stopIf(t, err != nil || len(files) == 0, "%d keys: %v", len(files), err)
-	var open []string
-	for _, file := range files {
-		content := must(os.ReadFile(file))(t)
-		if !bytes.HasPrefix(content, []byte("age-encryption.org/v1\n")) {
-			open = append(open, filepath.Base(file))
+	found := map[string][]byte{}
+	for _, pattern := range []string{"keys/*.nk", "keys/*.key", "keys/" + accounts.AttestKeyFile, "tls/*.key", "*/.new-*"} {
+		for _, file := range must(filepath.Glob(filepath.Join(folder, pattern)))(t) {
+			found[file] = must(os.ReadFile(file))(t)
 		}
 	}
-	return open
+	stopIf(t, len(found) == 0, "there are no keys")
+	return found
+}
+
+// noneOpen checks that no private key can be read without a passphrase.
+func noneOpen(t *testing.T, folder string) {
+	t.Helper()
+	for path, content := range secretFiles(t, folder) {
+		stopIf(t, bytes.Contains(content, []byte("PRIVATE KEY")) || bytes.HasPrefix(content, []byte("S")) || !bytes.Contains(content, []byte("age-encryption.org/v1\n")),
+			"%s lies open", filepath.Base(path))
+	}
 }
 
 // signWith opens a store and uses its keys.
@@ -70,9 +77,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	noError(t, os.WriteFile(filepath.Join(folder, "keys", "gateway.nk"), kept, 0o600))
 	fails(t, store.Seal([]byte("another passphrase")), accounts.ErrPassphrase, "sealed again with another")
 	noError(t, store.Seal(passphrase))
-	if open := openSeeds(t, folder); len(open) > 0 {
-		t.Errorf("%v lie open", open)
-	}
+	noneOpen(t, folder)
 	if sealed, err := store.Sealed(); err != nil || !sealed {
 		t.Errorf("sealed: %t, %v", sealed, err)
 	}
@@ -101,9 +106,11 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	failIf(t, claimsOf(t, after, accounts.Controllers).SigningKeys[user.Issuer] == nil, "what was issued is refused")
 	a, b := claimsOf(t, before, accounts.Core), claimsOf(t, after, accounts.Core)
 	failIf(t, a.Subject != b.Subject || asked != 1, "the account is %s, was %s; asked %d times", b.Subject, a.Subject, asked)
-	lie := openSeeds(t, folder)
-	failIf(t, len(lie) > 0, "%v were made open", lie)
-
+	_, _, err = open.CheckpointKey()
+	noError(t, err)
+	fails(t, errorOf(accounts.OpenAuthority(folder, time.Now())), accounts.ErrSealed, "made an authority without a passphrase")
+	must(accounts.OpenAuthority(folder, time.Now(), asks(passphrase, nil)))(t)
+	noneOpen(t, folder)
 }
 
 // A sealed key without what it is sealed by is damage, and so is a seal that was
@@ -127,18 +134,6 @@ func TestDamagedSealIsRefused(t *testing.T) {
 	fails(t, errorOf(accounts.Open(folder)), nil, "without it and a passphrase: opened")
 }
 
-// secretFiles returns what the files with private keys hold, by their path.
-func secretFiles(t *testing.T, folder string) map[string][]byte {
-	t.Helper()
-	files := must(filepath.Glob(filepath.Join(folder, "keys", "*.nk")))(t)
-	found := map[string][]byte{}
-	for _, file := range append(files, filepath.Join(folder, "keys", "checkpoint.key"), filepath.Join(folder, "tls", "ca.key")) {
-		content := must(os.ReadFile(file))(t)
-		found[file] = content
-	}
-	return found
-}
-
 // Whatever a kill leaves of sealing, between each two files, opens with
 // the passphrase and is completed by the same command. No private key lies open
 // then, neither of those that sign checkpoints and certificates nor in a draft that
@@ -157,11 +152,7 @@ func TestSealingIsCompletedAfterAKill(t *testing.T) {
 	open := secretFiles(t, folder)
 	noError(t, store.Seal(passphrase))
 	sealed := secretFiles(t, folder)
-	for path, content := range sealed {
-		if bytes.Contains(content, []byte("PRIVATE KEY")) || bytes.HasPrefix(content, []byte("S")) || !bytes.Contains(content, []byte("age-encryption.org/v1\n")) {
-			t.Errorf("%s lies open", filepath.Base(path))
-		}
-	}
+	noneOpen(t, folder)
 	works := func(what string) {
 		t.Helper()
 		option := asks(passphrase, nil)
@@ -200,30 +191,8 @@ func TestSealingIsCompletedAfterAKill(t *testing.T) {
 		err := store.Seal(passphrase)
 		stopIf(t, err != nil, "%s: %v", what, err)
 		works(what)
-		for path, content := range secretFiles(t, folder) {
-			stopIf(t, !bytes.Contains(content, []byte("age-encryption.org/v1\n")),
-				"%s: %s lies open", what, filepath.Base(path))
-		}
+		noneOpen(t, folder)
 		drafts, err := filepath.Glob(filepath.Join(folder, "*", ".new-*"))
 		stopIf(t, err != nil || len(drafts) > 0, "%s: %v are left: %v", what, drafts, err)
-	}
-}
-
-// What is made where the keys are sealed is sealed.
-//
-// covers P7.5
-func TestKeysMadeInASealedStoreAreSealed(t *testing.T) {
-	t.Parallel()
-	store, folder := newStore(t)
-	store.LittleWork()
-	noError(t, store.Seal(passphrase))
-	option := asks(passphrase, nil)
-	opened := openStore(t, folder, option)
-	_, _, err := opened.CheckpointKey()
-	noError(t, err)
-	fails(t, errorOf(accounts.OpenAuthority(folder, time.Now())), accounts.ErrSealed, "made an authority without a passphrase")
-	must(accounts.OpenAuthority(folder, time.Now(), option))(t)
-	for path, content := range secretFiles(t, folder) {
-		failIf(t, !bytes.Contains(content, []byte("age-encryption.org/v1\n")), "%s lies open", filepath.Base(path))
 	}
 }

@@ -2,14 +2,13 @@ package accounts_test
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/nats-io/nkeys"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 )
@@ -20,19 +19,25 @@ func TestSecretsShowNothing(t *testing.T) {
 	store, folder := newStore(t)
 	bundle := compile(t, store, scopes())
 	creds := must(store.Issue("main", 0, 0))(t)
+	authority, attester := authority(t, folder, now), must(store.Attester())(t)
+	checkpoints, _, err := store.CheckpointKey()
+	noError(t, err)
 	_, pair := userOf(t, creds)
-	secrets := [][]byte{seedOf(t, pair)}
-	files, err := filepath.Glob(filepath.Join(folder, "keys", "*.nk"))
-	stopIf(t, err != nil || len(files) == 0, "%v %v", files, err)
-	for _, file := range files {
-		seed := must(os.ReadFile(file))(t)
-		secrets = append(secrets, seed)
+	secrets := [][]byte{must(pair.Seed())(t)}
+	for file, secret := range secretFiles(t, folder) {
+		if block, _ := pem.Decode(secret); block != nil {
+			secret = block.Bytes[16:] // behind what each such key begins with
+		} else if parts := strings.SplitN(string(secret), "+", 5); len(parts) == 5 {
+			secret = []byte(strings.TrimSpace(parts[4]))
+		}
+		stopIf(t, len(secret) < 20, "%s holds %d bytes", file, len(secret))
+		secrets = append(secrets, secret)
 	}
 	type nested struct{ inner any }
 	values := []any{
 		creds, &creds, []accounts.Creds{creds}, nested{creds}, &nested{&creds}, map[string]any{"c": creds},
 		bundle, &bundle, nested{bundle}, bundle.Gateway, &bundle.Gateway, bundle.Monitor.Signer, nested{bundle.Monitor.Signer},
-		store, *store, nested{store},
+		store, *store, nested{store}, authority, nested{authority}, attester, nested{attester}, checkpoints, nested{checkpoints},
 	}
 	for _, v := range values {
 		var text strings.Builder
@@ -51,11 +56,6 @@ func TestSecretsShowNothing(t *testing.T) {
 			}
 		}
 	}
-}
-
-func seedOf(t *testing.T, pair nkeys.KeyPair) []byte {
-	t.Helper()
-	return must(pair.Seed())(t)
 }
 
 // covers P7.5

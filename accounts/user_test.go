@@ -7,44 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/jwt/v2"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
-
-// covers A-JWTSELF, BCP-7
-func TestIssueMakesAScopedUser(t *testing.T) {
-	t.Parallel()
-	store, folder := newStore(t)
-	bundle := compile(t, store, scopes())
-	before := time.Now().Truncate(time.Second)
-	creds := must(store.Issue("relay", bcp.RoleReader, time.Hour))(t)
-	user, pair := userOf(t, creds)
-	if public, err := pair.PublicKey(); err != nil || public != user.Subject || public != creds.PublicKey {
-		t.Errorf("the seed is of %s, the user is %s: %v", public, user.Subject, err)
-	}
-	readers := claimsOf(t, bundle, accounts.Readers)
-	failIf(t, user.IssuerAccount != readers.Subject || !user.HasEmptyPermissions() || user.BearerToken,
-		"not a plain scoped user: %+v", user)
-	scope, ok := readers.SigningKeys.GetScope(user.Issuer)
-	failIf(t, !ok || scope.ValidateScopedSigner(user) != nil, "no scope stands behind it: %v", scope)
-	agent, role, ok := bundle.ScopeOf(user.Issuer)
-	failIf(t, agent != "relay" || role != bcp.RoleReader || !ok, "its issuer is of %q as %v, %t", agent, role, ok)
-	agent, role, ok = bundle.ScopeOf(user.Subject)
-	failIf(t, ok, "a user's key is the scope of %q as %v", agent, role)
-	failIf(t, user.Expires != creds.Expires.Unix() || creds.Issued.Before(before) || creds.Expires.Sub(creds.Issued) != time.Hour,
-		"issued %v, expires %v and %d", creds.Issued, creds.Expires, user.Expires)
-	second := must(store.Issue("relay", bcp.RoleController, 0))(t)
-	if user, _ := userOf(t, second); user.Expires != 0 || !second.Expires.IsZero() || second.PublicKey == creds.PublicKey {
-		t.Errorf("the second user: %+v", user)
-	}
-	again := openStore(t, folder)
-	users, err := again.Users()
-	diff := cmp.Diff([]accounts.User{creds.User, second.User}, users)
-	failIf(t, err != nil || diff != "", "on record: %s, %v", diff, err)
-}
 
 // covers P1.1, A-SUBJTOK
 func TestIssueRefusesWhatThereIsNot(t *testing.T) {
@@ -86,44 +53,13 @@ func TestIssueRefusesWhatThereIsNot(t *testing.T) {
 	fails(t, errorOf(store.Issue("main", 0, 0)), accounts.ErrUnknown, "issued for an agent that is gone")
 }
 
-// covers A-REVOKED
-func TestRevokeIsInTheNextClaims(t *testing.T) {
-	t.Parallel()
-	store, _ := newStore(t)
-	first := compile(t, store, scopes())
-	creds := must(store.Issue("researcher", 0, 0))(t)
-	fails(t, store.Revoke("UNKNOWN"), nil, "revoked what was never issued")
-	for range 2 {
-		noError(t, store.Revoke(creds.PublicKey))
-	}
-	user, _ := userOf(t, creds)
-	second := compile(t, store, scopes())
-	claims := claimsOf(t, second, accounts.Readers)
-	failIf(t, !claims.IsClaimRevoked(user), "not revoked: %v", claims.Revocations)
-	for _, name := range []string{accounts.Core, accounts.Controllers, accounts.Operators} {
-		expect(t, cmp.Diff(jwt.RevocationList(nil), claimsOf(t, second, name).Revocations), "", "%s", name)
-		before, _ := first.Account(name)
-		after, _ := second.Account(name)
-		failIf(t, after.Digest != before.Digest, "%s changed", name)
-	}
-	short := must(store.Issue("researcher", 0, time.Hour))(t)
-	noError(t, store.Revoke(short.PublicKey))
-	for at, want := range map[time.Time]int{short.Expires.Add(24*time.Hour - 1): 2, short.Expires.Add(24 * time.Hour): 1} {
-		third := must(accounts.Compile(store, scopes(), at))(t)
-		got := claimsOf(t, third, accounts.Readers).Revocations
-		failIf(t, len(got) != want, "at %v: %v", at, got)
-	}
-	before, _ := first.Account(accounts.Readers)
-	after, _ := second.Account(accounts.Readers)
-	failIf(t, after.Digest == before.Digest, "READERS did not change")
-}
-
-// Several are issued together or not at all.
+// Creds are of scoped users, and say so on record. Several are issued together or not
+// at all.
 //
 // covers P7.5, BCP-19, BCP-7, A-JWTSELF
-func TestIssueTo(t *testing.T) {
+func TestIssue(t *testing.T) {
 	t.Parallel()
-	store, _ := newStore(t)
+	store, folder := newStore(t)
 	bundle := compile(t, store, scopes())
 	for name, try := range map[string]func() ([]accounts.Creds, error){
 		"one is not there": func() ([]accounts.Creds, error) { return store.IssueTo([]bcp.AgentName{"main", "nobody"}, 0, 0) },
@@ -138,22 +74,36 @@ func TestIssueTo(t *testing.T) {
 	fails(t, errorOf(store.IssueTo(names, 0, time.Second-1)), nil, "issued for less than a second")
 	made, err := store.IssueTo(names, 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{{}}}))
 	failIf(t, err == nil || len(made) > 0, "with a restriction that is none: %d, %v", len(made), err)
+	before := time.Now().Truncate(time.Second)
 	all := must(store.IssueTo(names, 0, time.Hour))(t)
+	all = append(all, must(store.Issue("main", 0, 0))(t))
+	homes := map[bcp.Role]*jwt.AccountClaims{bcp.RoleReader: claimsOf(t, bundle, accounts.Readers), bcp.RoleController: claimsOf(t, bundle, accounts.Controllers)}
 	var parties []string
 	var users []accounts.User
 	keys := map[string]bool{}
 	for _, c := range all {
-		user, _ := userOf(t, c)
+		user, pair := userOf(t, c)
+		public := must(pair.PublicKey())(t)
+		failIf(t, public != user.Subject || public != c.PublicKey, "the seed is of %s, the user is %s", public, user.Subject)
 		agent, role, ok := bundle.ScopeOf(user.Issuer)
 		failIf(t, !ok || c.Agent != agent || c.Role != role, "%s as %s: its issuer is of %q as %s", c.Agent, c.Role, agent, role)
+		scope, ok := homes[role].SigningKeys.GetScope(user.Issuer)
+		failIf(t, !ok || scope.ValidateScopedSigner(user) != nil || user.IssuerAccount != homes[role].Subject || !user.HasEmptyPermissions() || user.BearerToken,
+			"not a plain user of a scope: %+v", user)
+		_, _, ok = bundle.ScopeOf(user.Subject)
+		failIf(t, ok, "a user's key has a scope")
+		if c.Agent == "main" {
+			failIf(t, user.Expires != 0 || !c.Expires.IsZero(), "a user that does not expire: %+v", user)
+		} else {
+			failIf(t, user.Expires != c.Expires.Unix() || c.Issued.Before(before) || c.Expires.Sub(c.Issued) != time.Hour,
+				"issued %v, expires %v and %d", c.Issued, c.Expires, user.Expires)
+		}
 		keys[user.Subject] = true
 		parties, users = append(parties, string(agent)+" "+role.String()), append(users, c.User)
 	}
 	failIf(t, len(keys) != len(all), "%d keys for %d users", len(keys), len(all))
-	equal(t, []string{"relay controller", "relay reader", "researcher reader"}, parties)
-	recorded, err := store.Users()
-	diff := cmp.Diff(users, recorded)
-	failIf(t, err != nil || diff != "", "on record: %s, %v", diff, err)
+	equal(t, []string{"relay controller", "relay reader", "researcher reader", "main controller"}, parties)
+	equal(t, users, must(openStore(t, folder).Users())(t))
 	changes, _, err := store.Pending(now)
 	failIf(t, err != nil || len(changes) != len(all), "the audit will show %d of %d: %v", len(changes), len(all), err)
 	revoked := []string{all[0].PublicKey, all[2].PublicKey}
