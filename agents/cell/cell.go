@@ -14,7 +14,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
-	"github.com/bcpmesh/bcpmesh/agents/files"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
@@ -57,8 +56,8 @@ type Cell struct {
 	door       *stdio.Client
 	configured chan struct{} // closed when config is there
 	config     Configuration
-	files      *files.Folders // nil without the tool files
-	mailbox    *mailbox.Box   // nil without the tool mailbox
+	files      folders      // nil without the tool files
+	mailbox    *mailbox.Box // nil without the tool mailbox
 
 	mu            sync.Mutex
 	subscriptions []bcp.ActiveSubscription
@@ -101,8 +100,8 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, confine func(Configur
 
 // open opens the sources of the tools, once the cell is confined.
 func (c *Cell) open() (err error) {
-	if slices.Contains(c.config.Tools, files.Name) {
-		if c.files, err = files.Open(c.config.Files); err != nil {
+	if slices.Contains(c.config.Tools, filesName) {
+		if c.files, err = openFolders(c.config.Files); err != nil {
 			return err
 		}
 	}
@@ -113,9 +112,7 @@ func (c *Cell) open() (err error) {
 }
 
 func (c *Cell) close() {
-	if c.files != nil {
-		_ = c.files.Close() // nothing was written
-	}
+	_ = c.files.Close() // nothing was written
 	if c.mailbox != nil {
 		_ = c.mailbox.Close()
 	}

@@ -17,5 +17,6 @@
 //	server.Serve or server.Handler; server.Start with a connection; server.Stop
 //
 // A host may start before the mesh: it is answered at once, and its questions
-// about the agent wait for Start.
+// about the agent wait for Start. [Host] enters the server in the configuration
+// file of a host, as text.
 package mcp

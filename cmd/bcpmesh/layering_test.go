@@ -126,10 +126,8 @@ var rules = []rule{
 
 	// Calls tools of foreign MCP servers, for Readers, kernels and models: it trusts nothing that a server says.
 	{folder: "agents/wrap", internal: []string{"agents", "agents/fetch", "agents/process", "agents/stdio", "agents/tool", "bcp", "bcp/constraint", "bcp/guard", "bcp/kernel", "bcp/wire"}, external: []string{jsonText, logging, mcpSDK}},
-	// The configuration files of MCP hosts, as text.
-	{folder: "agents/hosts", external: []string{jsonText, jsonWithComments}},
 	// What hosts of MCP are served by: a client of the mesh like any other.
-	{folder: "agents/mcp", internal: []string{"agents", "agents/wrap", "bcp", "bcp/wire"}, external: []string{jsonText, logging, mcpSDK, natsClient}},
+	{folder: "agents/mcp", internal: []string{"agents", "agents/wrap", "bcp", "bcp/wire"}, external: []string{jsonText, jsonWithComments, logging, mcpSDK, natsClient}},
 
 	// Gets pages; who fetches for an agent reads nothing of what it gets: one file makes text of pages, by exceptions.
 	{folder: "agents/fetch", internal: []string{"agents/llm", "agents/tool", "bcp/guard"}, external: []string{"code.dny.dev/ssrf", "golang.org/x/net/html", jsonText}},
@@ -137,14 +135,12 @@ var rules = []rule{
 	{folder: "agents/decode", external: []string{"github.com/andybalholm/cascadia", "golang.org/x/image/colornames", "golang.org/x/net/html", textLib}},
 	// What the tools of a model share.
 	{folder: "agents/tool", internal: []string{"accounts/disk", "agents/llm", "bcp/guard"}, external: []string{jsonText}},
-	// Reads files for a model.
-	{folder: "agents/files", internal: []string{"accounts/disk", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
 	// Reads mail, for a model as well; who copies it from a server reads none, and alone has a network, by an exception.
 	{folder: "agents/mailbox", internal: []string{"accounts/disk", "agents/decode", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{fileLock, jsonText, logging}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
 	{folder: "agents/keeper", internal: []string{"agents", "agents/cell", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "bcp", "bcp/cost", "bcp/guard", "bcp/kernel"}, external: []string{"golang.org/x/sync/semaphore", jsonText, logging}},
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.
-	{folder: "agents/cell", internal: []string{"agents/fetch", "agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/tool", "bcp", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/cell", internal: []string{"accounts/disk", "agents/fetch", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/tool", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
 	{folder: "agents/llm", internal: []string{"bcp/guard", "bcp/wire"}, external: []string{jsonSchema, jsonText}},
 	// The ways to models: wires of our own and a script.
@@ -239,7 +235,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/disk", "agents", "agents/cell", "agents/fetch", "agents/hosts", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/process", "agents/stdio", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
+		internal: []string{"accounts/disk", "agents", "agents/cell", "agents/fetch", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/process", "agents/stdio", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{

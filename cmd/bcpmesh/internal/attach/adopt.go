@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts/disk"
-	"github.com/bcpmesh/bcpmesh/agents/hosts"
+	"github.com/bcpmesh/bcpmesh/agents/mcp"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -30,13 +30,13 @@ type Adopt struct {
 
 // Adjust says which hosts there are.
 func (o *Adopt) Adjust(cmd *cobra.Command) {
-	names := cli.Map(hosts.All(), func(h hosts.Host) string { return h.Name + "\t" + h.Title })
+	names := cli.Map(mcp.Hosts(), func(h mcp.Host) string { return h.Name + "\t" + h.Title })
 	cmd.ValidArgsFunction = cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
 }
 
 // Run adds an entry to the file of a host, or takes it out.
 func (o *Adopt) Run(_ context.Context, p *cli.Program, args []string) error {
-	h, ok := hosts.Find(args[0])
+	h, ok := mcp.FindHost(args[0])
 	if !ok {
 		return cli.Usagef("adopt: no host %s is known", cli.Quoted(args[0])).WithHint("bcpmesh adopt --help lists those that are; docs/bridges.md has the entry for others")
 	}
@@ -44,7 +44,7 @@ func (o *Adopt) Run(_ context.Context, p *cli.Program, args []string) error {
 	if err != nil {
 		return err
 	}
-	var server hosts.Server
+	var server mcp.HostEntry
 	if !o.Undo {
 		if server, err = o.server(); err != nil {
 			return err
@@ -65,24 +65,24 @@ func (o *Adopt) Run(_ context.Context, p *cli.Program, args []string) error {
 }
 
 // findHosts says where the files of hosts are.
-func findHosts(p *cli.Program) (hosts.Place, error) {
+func findHosts(p *cli.Program) (mcp.HostPlace, error) {
 	project, err := os.Getwd()
 	if err != nil {
-		return hosts.Place{}, err
+		return mcp.HostPlace{}, err
 	}
 	home := cmp.Or(p.Env("HOME"), p.Env("USERPROFILE"))
 	if home == "" {
-		return hosts.Place{}, cli.Failf("there is no home folder: neither HOME nor USERPROFILE is set")
+		return mcp.HostPlace{}, cli.Failf("there is no home folder: neither HOME nor USERPROFILE is set")
 	}
 	config := p.Env("XDG_CONFIG_HOME")
 	if runtime.GOOS == "windows" {
 		config = p.Env("APPDATA")
 	}
-	return hosts.Place{OS: runtime.GOOS, Home: home, Config: cmp.Or(config, filepath.Join(home, ".config")), Project: project}, nil
+	return mcp.HostPlace{OS: runtime.GOOS, Home: home, Config: cmp.Or(config, filepath.Join(home, ".config")), Project: project}, nil
 }
 
 // adopt adds the entry.
-func (o *Adopt) adopt(p *cli.Program, h hosts.Host, file string, before []byte, mode fs.FileMode, server hosts.Server) error {
+func (o *Adopt) adopt(p *cli.Program, h mcp.Host, file string, before []byte, mode fs.FileMode, server mcp.HostEntry) error {
 	after, err := h.Add(before, server)
 	if err != nil {
 		return hostFailure(file, err)
@@ -108,34 +108,34 @@ func (o *Adopt) adopt(p *cli.Program, h hosts.Host, file string, before []byte, 
 
 // server says how the host starts the mesh's server, with whole paths: hosts start
 // elsewhere.
-func (o *Adopt) server() (hosts.Server, error) {
+func (o *Adopt) server() (mcp.HostEntry, error) {
 	name, err := bcp.ParseAgentName(o.As)
 	if err != nil {
-		return hosts.Server{}, cli.Usagef("adopt: expected --as AGENT").WithHint("for example bcpmesh adopt claude-code --as main")
+		return mcp.HostEntry{}, cli.Usagef("adopt: expected --as AGENT").WithHint("for example bcpmesh adopt claude-code --as main")
 	}
 	creds, err := filepath.Abs(cmp.Or(o.Creds, string(name)+".creds"))
 	if err != nil {
-		return hosts.Server{}, err
+		return mcp.HostEntry{}, err
 	}
 	who, err := meshdir.ReadCreds(creds)
 	if errors.Is(err, fs.ErrNotExist) || o.Creds == "" && err != nil {
-		return hosts.Server{}, cli.Failf("the creds of %s cannot be read: %s", name, cli.Quoted(creds)).WithHint("bcpmesh creds issue %s --out %s.creds makes them", name, name)
+		return mcp.HostEntry{}, cli.Failf("the creds of %s cannot be read: %s", name, cli.Quoted(creds)).WithHint("bcpmesh creds issue %s --out %s.creds makes them", name, name)
 	}
 	if err != nil {
-		return hosts.Server{}, err
+		return mcp.HostEntry{}, err
 	}
 	if who.Agent != name {
-		return hosts.Server{}, cli.Failf("%s belongs to %s, not to %s", cli.Quoted(creds), who.Agent, name)
+		return mcp.HostEntry{}, cli.Failf("%s belongs to %s, not to %s", cli.Quoted(creds), who.Agent, name)
 	}
 	program, err := os.Executable()
 	if err != nil {
-		return hosts.Server{}, err
+		return mcp.HostEntry{}, err
 	}
-	return hosts.Server{Name: entryName, Command: program, Args: []string{"mcp", "--creds", creds}}, nil
+	return mcp.HostEntry{Name: entryName, Command: program, Args: []string{"mcp", "--creds", creds}}, nil
 }
 
 // undoAdopt takes the entry out: the file as it was, if nothing else has changed since.
-func undoAdopt(p *cli.Program, h hosts.Host, file string, now []byte, mode fs.FileMode) error {
+func undoAdopt(p *cli.Program, h mcp.Host, file string, now []byte, mode fs.FileMode) error {
 	rest, found, err := h.Remove(now, entryName)
 	switch {
 	case err != nil:
@@ -167,8 +167,8 @@ func undoAdopt(p *cli.Program, h hosts.Host, file string, now []byte, mode fs.Fi
 }
 
 // nothingElse reports whether a file without the entry is what becomes of the kept one when an entry is added and taken out.
-func nothingElse(h hosts.Host, kept, rest []byte) bool {
-	after, err := h.Add(kept, hosts.Server{Name: entryName})
+func nothingElse(h mcp.Host, kept, rest []byte) bool {
+	after, err := h.Add(kept, mcp.HostEntry{Name: entryName})
 	if err != nil {
 		return false
 	}
@@ -190,12 +190,12 @@ func hostFile(file string) ([]byte, fs.FileMode, error) {
 	case err != nil:
 		return nil, 0, err
 	}
-	content, err := disk.ReadFile(file, hosts.MaxFile)
+	content, err := disk.ReadFile(file, mcp.MaxHostFile)
 	return append([]byte{}, content...), info.Mode().Perm(), err
 }
 
 func hostFailure(file string, err error) error {
-	if errors.Is(err, hosts.ErrSyntax) {
+	if errors.Is(err, mcp.ErrHostSyntax) {
 		return cli.Failf("%s cannot be read as its host's configuration", cli.Quoted(file)).WithHint("correct it first; nothing was changed")
 	}
 	return cli.Failf("%s: %s", cli.Quoted(file), cli.FileReason(err))

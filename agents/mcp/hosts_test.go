@@ -1,4 +1,4 @@
-package hosts_test
+package mcp_test
 
 import (
 	"bytes"
@@ -12,16 +12,16 @@ import (
 	"github.com/tailscale/hujson"
 	"pgregory.net/rapid"
 
-	"github.com/bcpmesh/bcpmesh/agents/hosts"
+	"github.com/bcpmesh/bcpmesh/agents/mcp"
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
-var server = hosts.Server{Name: "bcpmesh", Command: "/opt/bcpmesh", Args: []string{"mcp", "--creds", `/home/a "b"/main.creds`}}
+var server = mcp.HostEntry{Name: "bcpmesh", Command: "/opt/bcpmesh", Args: []string{"mcp", "--creds", `/home/a "b"/main.creds`}}
 
-func host(t testing.TB, name string) hosts.Host {
+func hostCalled(t testing.TB, name string) mcp.Host {
 	t.Helper()
-	h, ok := hosts.Find(name)
-	bcptest.StopIf(t, !ok, "there is no host %s", name)
+	h, ok := mcp.FindHost(name)
+	stopIf(t, !ok, "there is no host %s", name)
 	return h
 }
 
@@ -38,9 +38,9 @@ func TestAdd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := host(t, c.host).Add([]byte(c.before), server)
-			bcptest.FailIf(t, err != nil || !strings.HasPrefix(string(got), c.after), "%v\n%s\nwant\n%s", err, got, c.after)
-			bcptest.FailIf(t, strings.Contains(c.before, "// mine") && !strings.Contains(string(got), "// mine"),
+			got, err := hostCalled(t, c.host).Add([]byte(c.before), server)
+			failIf(t, err != nil || !strings.HasPrefix(string(got), c.after), "%v\n%s\nwant\n%s", err, got, c.after)
+			failIf(t, strings.Contains(c.before, "// mine") && !strings.Contains(string(got), "// mine"),
 				"a comment is lost: %s", got)
 		})
 	}
@@ -53,24 +53,24 @@ func TestRefused(t *testing.T) {
 		host, content string
 		want          error
 	}{
-		"half":              {"cursor", `{"mcpServers": {`, hosts.ErrSyntax},
-		"a list":            {"cursor", `[]`, hosts.ErrSyntax},
-		"servers in a list": {"cursor", `{"mcpServers": []}`, hosts.ErrSyntax},
-		"servers twice":     {"cursor", `{"mcpServers": {}, "mcpServers": {"a": 1}}`, hosts.ErrSyntax},
-		"an entry twice":    {"cursor", `{"mcpServers": {"bcpmesh": 1, "bcpmesh": 2}}`, hosts.ErrSyntax},
-		"an escaped twin":   {"cursor", `{"mcpServers": {"bcpmesh": 1, "\u0062cpmesh": 2}}`, hosts.ErrSyntax},
-		"a byte order mark": {"cursor", "\xef\xbb\xbf{}", hosts.ErrSyntax},
-		"words behind":      {"cursor", `{} {}`, hosts.ErrSyntax},
-		"too large":         {"cursor", strings.Repeat(" ", hosts.MaxFile+1), hosts.ErrSize},
+		"half":              {"cursor", `{"mcpServers": {`, mcp.ErrHostSyntax},
+		"a list":            {"cursor", `[]`, mcp.ErrHostSyntax},
+		"servers in a list": {"cursor", `{"mcpServers": []}`, mcp.ErrHostSyntax},
+		"servers twice":     {"cursor", `{"mcpServers": {}, "mcpServers": {"a": 1}}`, mcp.ErrHostSyntax},
+		"an entry twice":    {"cursor", `{"mcpServers": {"bcpmesh": 1, "bcpmesh": 2}}`, mcp.ErrHostSyntax},
+		"an escaped twin":   {"cursor", `{"mcpServers": {"bcpmesh": 1, "\u0062cpmesh": 2}}`, mcp.ErrHostSyntax},
+		"a byte order mark": {"cursor", "\xef\xbb\xbf{}", mcp.ErrHostSyntax},
+		"words behind":      {"cursor", `{} {}`, mcp.ErrHostSyntax},
+		"too large":         {"cursor", strings.Repeat(" ", mcp.MaxHostFile+1), mcp.ErrHostSize},
 	} {
-		if got, err := host(t, c.host).Add([]byte(c.content), server); !errors.Is(err, c.want) || got != nil {
+		if got, err := hostCalled(t, c.host).Add([]byte(c.content), server); !errors.Is(err, c.want) || got != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, found, err := host(t, c.host).Remove([]byte(c.content), "bcpmesh"); !errors.Is(err, c.want) || found {
+		if _, found, err := hostCalled(t, c.host).Remove([]byte(c.content), "bcpmesh"); !errors.Is(err, c.want) || found {
 			t.Errorf("%s: removed %t, %v", name, found, err)
 		}
 	}
-	if _, err := host(t, "cursor").Add(bytes.Repeat([]byte(" "), hosts.MaxFile), server); err != nil {
+	if _, err := hostCalled(t, "cursor").Add(bytes.Repeat([]byte(" "), mcp.MaxHostFile), server); err != nil {
 		t.Errorf("a file of the largest size: %v", err)
 	}
 }
@@ -109,7 +109,7 @@ func drawJSON(t *rapid.T, key string) string {
 // checkAdded holds a change to its promises: what was there is there, in its order and
 // without a gap but where something was put in; a host reads the server; once is as good
 // as twice; and what is taken out leaves what was there, but for empty braces.
-func checkAdded(t bcptest.TB, h hosts.Host, key string, before []byte) {
+func checkAdded(t bcptest.TB, h mcp.Host, key string, before []byte) {
 	after, err := h.Add(before, server)
 	if err != nil {
 		return
@@ -127,7 +127,7 @@ func checkAdded(t bcptest.TB, h hosts.Host, key string, before []byte) {
 		Command string
 		Args    []string
 	}
-	bcptest.FailIf(t, json.Unmarshal(plain, &read) != nil || json.Unmarshal(read[key], &servers) != nil || json.Unmarshal(servers["bcpmesh"], &entry) != nil || entry.Command != server.Command || !slices.Equal(entry.Args, server.Args),
+	failIf(t, json.Unmarshal(plain, &read) != nil || json.Unmarshal(read[key], &servers) != nil || json.Unmarshal(servers["bcpmesh"], &entry) != nil || entry.Command != server.Command || !slices.Equal(entry.Args, server.Args),
 		"%q became %q", before, after)
 	if _, had, err := h.Remove(before, server.Name); had || err != nil {
 		return // it was replaced
@@ -136,10 +136,10 @@ func checkAdded(t bcptest.TB, h hosts.Host, key string, before []byte) {
 	for prefix < len(before) && before[prefix] == after[prefix] {
 		prefix++
 	}
-	bcptest.FailIf(t, !bytes.HasSuffix(after, before[prefix:]), "%q became %q", before, after)
+	failIf(t, !bytes.HasSuffix(after, before[prefix:]), "%q became %q", before, after)
 	rest, found, err := h.Remove(after, server.Name)
-	bcptest.FailIf(t, err != nil || !found, "%q: not taken out: %v", after, err)
-	bcptest.FailIf(t, len(servers) > 1 && !bytes.Equal(rest, before), "%q is left as %q", before, rest)
+	failIf(t, err != nil || !found, "%q: not taken out: %v", after, err)
+	failIf(t, len(servers) > 1 && !bytes.Equal(rest, before), "%q is left as %q", before, rest)
 	if _, found, err := h.Remove(rest, server.Name); found || err != nil {
 		t.Errorf("%q: taken out twice: %t, %v", after, found, err)
 	}
@@ -148,7 +148,7 @@ func checkAdded(t bcptest.TB, h hosts.Host, key string, before []byte) {
 func TestAnyJSON(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		h, _ := hosts.Find("cursor")
+		h, _ := mcp.FindHost("cursor")
 		text := drawJSON(t, "mcpServers")
 		checkAdded(t, h, "mcpServers", []byte(text))
 		if _, err := h.Add([]byte(text), server); err != nil {
@@ -157,13 +157,13 @@ func TestAnyJSON(t *testing.T) {
 	})
 }
 
-// FuzzJSON: of any file that is taken, what was there stays.
-func FuzzJSON(f *testing.F) {
+// FuzzHostFile: of any file that is taken, what was there stays.
+func FuzzHostFile(f *testing.F) {
 	for _, seed := range []string{"", " ", "\v", "{}", `{"mcpServers":{}}`, `{"mcpServers":{"a":1,},}`, "{//\n}", `{"mcpServers":{"bcpmesh":{}}}`, `{"a":1}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
-		h, _ := hosts.Find("cursor")
+		h, _ := mcp.FindHost("cursor")
 		checkAdded(t, h, "mcpServers", content)
 	})
 }
@@ -172,16 +172,16 @@ func FuzzJSON(f *testing.F) {
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	place := hosts.Place{OS: "linux", Home: "/h", Config: "/h/.config", Project: "/p"}
-	for _, h := range hosts.All() {
+	place := mcp.HostPlace{OS: "linux", Home: "/h", Config: "/h/.config", Project: "/p"}
+	for _, h := range mcp.Hosts() {
 		file := h.File(place)
-		bcptest.FailIf(t, !filepath.IsAbs(file) || seen[file] || h.Title == "", "%+v: %s", h, file)
+		failIf(t, !filepath.IsAbs(file) || seen[file] || h.Title == "", "%+v: %s", h, file)
 		seen[file] = true
 	}
-	if file := host(t, "claude-desktop").File(hosts.Place{OS: "darwin", Home: "/h", Config: "/c"}); file != "/h/Library/Application Support/Claude/claude_desktop_config.json" {
+	if file := hostCalled(t, "claude-desktop").File(mcp.HostPlace{OS: "darwin", Home: "/h", Config: "/c"}); file != "/h/Library/Application Support/Claude/claude_desktop_config.json" {
 		t.Error(file)
 	}
-	if _, ok := hosts.Find("nobody"); ok {
+	if _, ok := mcp.FindHost("nobody"); ok {
 		t.Error("there is a host called nobody")
 	}
 }

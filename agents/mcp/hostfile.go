@@ -1,4 +1,4 @@
-package hosts
+package mcp
 
 import (
 	"bytes"
@@ -14,15 +14,8 @@ import (
 // indentUnit is the indentation of one level if a file does not show it.
 const indentUnit = "  "
 
-// written is an entry as Add writes it.
-type written struct {
-	Type    string   `json:"type,omitempty"`
-	Command string   `json:"command"`
-	Args    []string `json:"args"`
-}
-
-// object is an object of a file.
-type object struct {
+// hostObject is an object of a file.
+type hostObject struct {
 	*hujson.Object
 	line string // the indentation of the line on which it begins
 }
@@ -32,14 +25,14 @@ type entry struct {
 	host    Host
 	content []byte
 	file    hujson.Value // of the content; it is changed in place
-	top     object       // none: the file has no value
-	servers object       // none: the file has none
+	top     hostObject   // none: the file has no value
+	servers hostObject   // none: the file has none
 	at      int          // of the entry among them, or -1
 }
 
 func (h Host) find(content []byte, name string) (*entry, error) {
-	if len(content) > MaxFile {
-		return nil, ErrSize
+	if len(content) > MaxHostFile {
+		return nil, ErrHostSize
 	}
 	e := &entry{host: h, content: content, at: -1}
 	if len(bytes.Trim(content, " \t\r\n")) == 0 {
@@ -47,7 +40,7 @@ func (h Host) find(content []byte, name string) (*entry, error) {
 	}
 	var err error
 	if e.file, err = hujson.Parse(bytes.Clone(content)); err != nil || bytes.HasPrefix(content, []byte("\xef\xbb\xbf")) {
-		return nil, ErrSyntax
+		return nil, ErrHostSyntax
 	}
 	if e.top, err = e.object(e.file); err != nil {
 		return nil, err
@@ -63,12 +56,12 @@ func (h Host) find(content []byte, name string) (*entry, error) {
 	return e, err
 }
 
-func (e *entry) object(v hujson.Value) (object, error) {
+func (e *entry) object(v hujson.Value) (hostObject, error) {
 	o, ok := v.Value.(*hujson.Object)
 	if !ok {
-		return object{}, ErrSyntax
+		return hostObject{}, ErrHostSyntax
 	}
-	return object{o, e.lineIndent(v.StartOffset)}, nil
+	return hostObject{o, e.lineIndent(v.StartOffset)}, nil
 }
 
 // lineIndent returns the leading white space of the line at an offset.
@@ -78,7 +71,7 @@ func (e *entry) lineIndent(at int) string {
 }
 
 // indent returns the indentation of an object's members.
-func (e *entry) indent(o object, otherwise string) string {
+func (e *entry) indent(o hostObject, otherwise string) string {
 	if len(o.Members) > 0 {
 		return e.lineIndent(o.Members[0].Name.StartOffset)
 	}
@@ -86,27 +79,26 @@ func (e *entry) indent(o object, otherwise string) string {
 }
 
 // put returns the file with a server.
-func (e *entry) put(s Server) []byte {
-	w := written{Command: s.Command, Args: append([]string{}, s.Args...)}
+func (e *entry) put(s HostEntry) []byte {
 	if e.host.typed {
-		w.Type = "stdio"
+		s.Type = "stdio"
 	}
 	if e.top.Object == nil {
 		base := e.lineIndent(len(e.content))
-		text := encoded(map[string]any{e.host.key: map[string]written{s.Name: w}}, base, indentUnit)
+		text := encoded(map[string]any{e.host.key: map[string]HostEntry{s.Name: s}}, base, indentUnit)
 		return append(bytes.Clone(e.content), text+"\n"...)
 	}
 	outer := e.indent(e.top, indentUnit)
 	unit := cmp.Or(strings.TrimPrefix(outer, e.top.line), indentUnit)
 	indent := outer + unit
 	if e.servers.Object == nil {
-		e.top.add(outer, e.host.key, encoded(map[string]written{s.Name: w}, outer, unit))
+		e.top.add(outer, e.host.key, encoded(map[string]HostEntry{s.Name: s}, outer, unit))
 		return e.file.Pack()
 	}
 	if indent = e.indent(e.servers, indent); e.at >= 0 {
-		e.servers.Members[e.at].Value.Value = hujson.Literal(encoded(w, indent, unit))
+		e.servers.Members[e.at].Value.Value = hujson.Literal(encoded(s, indent, unit))
 	} else {
-		e.servers.add(indent, s.Name, encoded(w, indent, unit))
+		e.servers.add(indent, s.Name, encoded(s, indent, unit))
 	}
 	return e.file.Pack()
 }
@@ -122,12 +114,12 @@ func encoded(v any, indent, unit string) string {
 
 // find returns the index of a named member, or -1. A duplicate name is an error: two
 // readers may use different ones.
-func (o object) find(name string) (int, error) {
+func (o hostObject) find(name string) (int, error) {
 	found := -1
 	for i := range o.Members {
 		if literal, ok := o.Members[i].Name.Value.(hujson.Literal); ok && literal.String() == name {
 			if found >= 0 {
-				return -1, ErrSyntax
+				return -1, ErrHostSyntax
 			}
 			found = i
 		}
@@ -136,7 +128,7 @@ func (o object) find(name string) (int, error) {
 }
 
 // add adds a member after the last. With a comma behind that there is one behind the new one.
-func (o object) add(indent, name, value string) {
+func (o hostObject) add(indent, name, value string) {
 	member := hujson.ObjectMember{
 		Name:  hujson.Value{BeforeExtra: hujson.Extra("\n" + indent), Value: hujson.String(name)},
 		Value: hujson.Value{BeforeExtra: hujson.Extra(" "), Value: hujson.Literal(value)},
@@ -150,7 +142,7 @@ func (o object) add(indent, name, value string) {
 }
 
 // remove removes a member, with its comma.
-func (o object) remove(i int) {
+func (o hostObject) remove(i int) {
 	switch last := len(o.Members) - 1; {
 	case i == 0 && last > 0:
 		o.Members[1].Name.BeforeExtra = o.Members[0].Name.BeforeExtra

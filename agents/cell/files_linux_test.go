@@ -1,4 +1,4 @@
-package files
+package cell
 
 import (
 	"os"
@@ -20,9 +20,9 @@ func TestSwapWhileReading(t *testing.T) {
 		dir := write(t, map[string]string{"sub/f": "fine"})
 		path, link := filepath.Join(dir, swapped), filepath.Join(t.TempDir(), "link")
 		noError(t, os.Symlink(filepath.Join(outside, strings.TrimPrefix(swapped, "sub")), link))
-		call := talk(t, dir)
-		call(ListName, `{"folder":1}`)
-		call(ListName, `{"folder":2}`)
+		call := reading(t, dir)
+		call(listName, `{"folder":1}`)
+		call(listName, `{"folder":2}`)
 		stop := make(chan struct{})
 		var swapping sync.WaitGroup
 		swapping.Go(func() {
@@ -43,7 +43,7 @@ func TestSwapWhileReading(t *testing.T) {
 			defer swapping.Wait()
 			defer close(stop)
 			for tries := 0; tries < 3_000 || (fine == 0 || gone == 0) && tries < 5_000_000; tries++ {
-				o := call(ReadName, `{"file":3}`)
+				o := call(readName, `{"file":3}`)
 				switch {
 				case o.Failed:
 					gone++

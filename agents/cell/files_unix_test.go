@@ -1,6 +1,6 @@
 //go:build unix
 
-package files
+package cell
 
 import (
 	"os"
@@ -24,10 +24,10 @@ func TestWhatIsNoFile(t *testing.T) {
 		noError(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
 	noError(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
-	call := talk(t, dir)
-	o := call(ListName, `{"folder":1}`)
+	call := reading(t, dir)
+	o := call(listName, `{"folder":1}`)
 	failIf(t, !strings.Contains(o.Untrusted, "has 1 entries.\n2 file"), "%v", o.Untrusted)
-	o = call(SearchName, `{"text":"canary"}`)
+	o = call(searchName, `{"text":"canary"}`)
 	failIf(t, o.Untrusted != "Nothing was found.\n", "%v", o.Untrusted)
 	for _, swap := range []func() error{
 		func() error { return syscall.Mkfifo(path, 0o600) },
@@ -38,6 +38,6 @@ func TestWhatIsNoFile(t *testing.T) {
 	} {
 		noError(t, os.Remove(path))
 		noError(t, swap())
-		expectFailure(t, call(ReadName, `{"file":2}`), tool.Gone)
+		expectFailure(t, call(readName, `{"file":2}`), tool.Gone)
 	}
 }

@@ -1,4 +1,4 @@
-package files
+package cell
 
 import (
 	"context"
@@ -21,14 +21,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// Name is the name of all these tools in a definition.
-const Name = "files"
+// filesName is the name of all these tools in a definition.
+const filesName = "files"
 
 // The names of the tools.
 const (
-	ListName   = "files_list"
-	SearchName = "files_search"
-	ReadName   = "files_read"
+	listName   = "files_list"
+	searchName = "files_search"
+	readName   = "files_read"
 )
 
 type listArguments struct {
@@ -58,16 +58,19 @@ const readSchema = `{"type":"object","additionalProperties":false,"required":["f
 	`"file":{"type":"integer","minimum":1,"description":"The number of a file that was listed or found."},` +
 	`"part":{"type":"integer","minimum":1,"description":"A long file has parts of 100,000 characters. 1 if it is left out."}}}`
 
-// Tools returns the tools of one conversation. Numbers are those of the conversation.
-func (f *Folders) Tools() []llm.Executable {
-	d := &desk{Folders: f}
-	for i := range f.folders {
+// Tools returns the tools of one conversation, by which a model reads text files in folders that a definition names.
+//
+// A model names a file by its number in the list, never by a path. Names and contents are untrusted: a whole result is
+// one text with source file, in which each name is quoted, on one line.
+func (f folders) Tools() []llm.Executable {
+	d := &desk{folders: f}
+	for i := range f {
 		d.numbers.Of(entry{i, ".", true})
 	}
 	return []llm.Executable{
-		tool.New(ListName, llm.Constant("List a folder of files. Each entry has a number, by which other tools know it."), listSchema, guard.File, &d.mu, d.list),
-		tool.New(SearchName, llm.Constant("Search files for a phrase."), searchSchema, guard.File, &d.mu, d.search),
-		tool.New(ReadName, llm.Constant("Read a text file."), readSchema, guard.File, &d.mu, d.read),
+		tool.New(listName, llm.Constant("List a folder of files. Each entry has a number, by which other tools know it."), listSchema, guard.File, &d.mu, d.list),
+		tool.New(searchName, llm.Constant("Search files for a phrase."), searchSchema, guard.File, &d.mu, d.search),
+		tool.New(readName, llm.Constant("Read a text file."), readSchema, guard.File, &d.mu, d.read),
 	}
 }
 
@@ -88,8 +91,8 @@ const (
 // maxSearched is how many bytes one search reads.
 const maxSearched int64 = 64 << 20
 
-// Folders are the folders of an agent. They are safe for concurrent use.
-type Folders struct{ folders []declared }
+// folders are the folders of an agent. They are safe for concurrent use.
+type folders []declared
 
 // declared is a folder of a definition.
 type declared struct {
@@ -102,23 +105,23 @@ type folderFS interface {
 	io.Closer
 }
 
-// Open opens folders. The caller calls Close. The error names the folder, and is for the operator.
-func Open(paths []string) (*Folders, error) {
-	f := &Folders{}
+// openFolders opens folders. The caller calls Close. The error names the folder, and is for the operator.
+func openFolders(paths []string) (folders, error) {
+	f := folders{}
 	for _, p := range paths {
 		opened, err := disk.OpenFolder(p)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("files: %w", err), f.Close())
 		}
-		f.folders = append(f.folders, declared{opened, filepath.Base(p)})
+		f = append(f, declared{opened, filepath.Base(p)})
 	}
 	return f, nil
 }
 
 // Close closes the folders.
-func (f *Folders) Close() error {
+func (f folders) Close() error {
 	var errs []error
-	for _, d := range f.folders {
+	for _, d := range f {
 		errs = append(errs, d.Close())
 	}
 	return errors.Join(errs...)
@@ -126,14 +129,14 @@ func (f *Folders) Close() error {
 
 // entry is a file or folder that a conversation can name.
 type entry struct {
-	folder int // of Folders
+	folder int // of folders
 	path   string
 	isDir  bool
 }
 
 // desk is the state of one conversation. Its calls run one at a time.
 type desk struct {
-	*Folders
+	folders
 
 	mu      sync.Mutex
 	numbers tool.Numbers[entry] // the declared folders come first
