@@ -60,7 +60,7 @@ func (m *measured) approver(t *testing.T) *agents.Approver {
 // A day of a mesh, with a restart in it: everything that metrics show is what
 // the decisions say, and what is a state is right after the restart.
 //
-// covers BCP-77, P4.6
+// covers BCP-77, P4.6, P12.5, SUB-149
 func TestMetricsSayWhatTheDecisionsSay(t *testing.T) {
 	t.Parallel()
 	m := start(t, office("    alert_bits: 30\n"))
