@@ -190,7 +190,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/internal/meshdir", program: true,
-		internal: []string{"accounts", "accounts/disk", "accounts/proof", "agents", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/process", "bcp", "bcp/guard", "bcp/definition", "cmd/internal/cli", "mesh", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/disk", "agents", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/process", "bcp", "bcp/guard", "bcp/definition", "cmd/internal/cli", "mesh", "mesh/server", "subjects"},
 		external: []string{commandLines, fileLock, "golang.org/x/term", jsonText, jwtClaims, natsClient, nkeys},
 	},
 	{

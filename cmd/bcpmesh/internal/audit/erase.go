@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -19,33 +18,18 @@ type erase struct {
 	meshdir.StateFlags
 	Wait    cli.DurationFlag `default:"10m"`
 	Channel client.ChannelFlag
-	Before  day
+	Before  string // a date
 	Raw     bool
 	Yes     bool `short:"y"`
-}
-
-// day is a date, as a person writes it.
-type day string
-
-// String returns the date.
-func (d *day) String() string { return string(*d) }
-
-// Type names the flag's values in the help.
-func (d *day) Type() string { return "DATE" }
-
-// Set takes a date.
-func (d *day) Set(s string) error {
-	if _, err := time.Parse(time.DateOnly, s); err != nil {
-		return errors.New("expected a date such as 2026-03-15")
-	}
-	*d = day(s)
-	return nil
 }
 
 // Run erases what was said on a channel.
 func (o *erase) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	if o.Channel.Text == "" || o.Before == "" {
 		return cli.Usagef("audit erase: expected --channel and --before").WithHint("audit erase --help shows an example")
+	}
+	if _, err := time.Parse(time.DateOnly, o.Before); err != nil {
+		return cli.Usagef("audit erase: --before: expected a date such as 2026-03-15, got %s", cli.Quoted(o.Before))
 	}
 	if !o.Yes {
 		if !p.Interactive() {
@@ -62,7 +46,7 @@ func (o *erase) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	// Asked again, it would record another erasure.
 	who := client.Flags{Where: o.StateFlags, Attempt: o.Wait.Value}
 	return who.Act(ctx, bcp.RoleOperator, o.Wait.Value, func(ctx context.Context, c *client.Client) error {
-		of := bcp.EraseRequest{Controller: o.Channel.Value.Controller, Reader: o.Channel.Value.Reader, Before: string(o.Before), Raw: o.Raw}
+		of := bcp.EraseRequest{Controller: o.Channel.Value.Controller, Reader: o.Channel.Value.Reader, Before: o.Before, Raw: o.Raw}
 		result, err := c.Operator().Erase(ctx, of)
 		if err != nil {
 			return err

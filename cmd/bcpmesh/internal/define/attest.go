@@ -75,7 +75,7 @@ func (f *RoleAttest) attest(p *cli.Program, names []string) error {
 			return cli.Usagef("role attest: there is no kernel %s", cli.Quoted(name)).WithHint("kernels are attested, with their planner and their processors")
 		}
 	}
-	proven, jwts, err := meshdir.Prove(folder.State)
+	proven, jwts, err := prove(folder.State)
 	if err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ func buildReports(ctx context.Context, p *cli.Program, who *client.Flags) ([]kep
 	if err != nil {
 		return nil, err
 	}
-	proven, jwts, err := meshdir.Prove(folder.State)
+	proven, jwts, err := prove(folder.State)
 	if err != nil {
 		return nil, err
 	}
