@@ -224,14 +224,9 @@ var rules = []rule{
 		external: []string{commandLines, jsonText, nkeys, patches},
 	},
 	{
-		folder: "cmd/bcpmesh/internal/health", program: true,
-		internal: []string{"accounts", "accounts/disk", "agents", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/process", "bcp", "bcp/definition", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/server", "mesh/notify", "subjects"},
-		external: []string{commandLines, jwtClaims, logging, natsClient},
-	},
-	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "accounts/disk", "agents", "agents/cell", "agents/fetch", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "examples/mailroom", "jetstream", "mesh", "mesh/gateway", "mesh/server", "mesh/telemetry", "mesh/web"},
-		external: []string{commandLines, jsonText, logging, natsClient, progressBars, textTables},
+		internal: []string{"accounts", "accounts/disk", "agents", "agents/cell", "agents/fetch", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/process", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "examples/mailroom", "jetstream", "mesh", "mesh/gateway", "mesh/notify", "mesh/server", "mesh/telemetry", "mesh/web", "subjects"},
+		external: []string{commandLines, jsonText, jwtClaims, logging, natsClient, progressBars, textTables},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
@@ -241,7 +236,7 @@ var rules = []rule{
 	{
 		folder: "cmd/bcpmesh", program: true,
 		internal: []string{
-			"cmd/bcpmesh/internal/health", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/simulate",
+			"cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/simulate",
 			"cmd/bcpmesh/internal/define", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "cmd/bcpmesh/internal/run",
 		},
 		external: []string{commandLines},

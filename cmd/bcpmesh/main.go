@@ -12,7 +12,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/define"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/health"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/run"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
@@ -34,8 +33,8 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			cli.New(p, "check [DIR]", &define.Check{}),
 			cli.New(p, "up [DIR]", &run.Up{}),
 			cli.New(p, "reload", &run.Reload{}),
-			cli.New(p, "status", &health.Status{}),
-			cli.New(p, "doctor", &health.Doctor{}),
+			cli.New(p, "status", &run.Status{}),
+			cli.New(p, "doctor", &run.Doctor{}),
 			cli.New(p, "web", &run.Web{}),
 			cli.New(p, "demo", &run.Demo{}),
 		}},
@@ -82,8 +81,8 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			cli.New(p, "perms [DIR]", &define.Perms{}),
 			cli.Group("keys", cli.New(p, "seal", &keys.Seal{}), cli.New(p, "rotate", &keys.Rotate{})),
 			cli.Group("accounts", cli.New(p, "export [DIR]", &keys.Export{}), cli.New(p, "push [DIR]", &keys.PushFlags{})),
-			cli.New(p, "backup FILE", &health.Backup{}),
-			cli.New(p, "restore FILE... [DIR]", &health.Restore{}),
+			cli.New(p, "backup FILE", &run.Backup{}),
+			cli.New(p, "restore FILE... [DIR]", &run.Restore{}),
 			cli.New(p, "gateway [DIR]", &run.Gateway{}),
 		}},
 		{Title: "Laboratory", Commands: []*cobra.Command{
