@@ -10,20 +10,17 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/examples"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // shipped returns the messages, as they are.
 func shipped(t *testing.T) (messages [][]byte) {
 	t.Helper()
 	names, err := fs.Glob(examples.Mail(), "*/*")
-	if err != nil || len(names) != 40 {
-		t.Fatalf("%d messages, %v", len(names), err)
-	}
+	stopIf(t, err != nil || len(names) != 40, "%d messages, %v", len(names), err)
 	for _, name := range names {
-		raw, err := fs.ReadFile(examples.Mail(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must(fs.ReadFile(examples.Mail(), name))(t)
 		messages = append(messages, raw)
 	}
 	return messages
@@ -45,9 +42,7 @@ func TestShippedMailNamesNobody(t *testing.T) {
 	}
 	var texts []string
 	for _, raw := range shipped(t) {
-		if bytes.Contains(raw, []byte("\r")) {
-			t.Errorf("carriage return in a message of %d bytes; Maildir wants LF", len(raw))
-		}
+		failIf(t, bytes.Contains(raw, []byte("\r")), "carriage return in a message of %d bytes; Maildir wants LF", len(raw))
 		m := mailbox.Parse(raw)
 		texts = append(texts, string(raw), m.Text, m.Hidden)
 		for _, a := range m.Attachments {
@@ -69,9 +64,11 @@ func TestShippedMailNamesNobody(t *testing.T) {
 			for _, b := range blocks {
 				reserved = reserved || b.Contains(ip)
 			}
-			if err != nil || !reserved {
-				t.Errorf("address %q is not reserved (%v)", found[1], err)
-			}
+			failIf(t, err != nil || !reserved, "address %q is not reserved (%v)", found[1], err)
 		}
 	}
 }
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+
+func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"archive/tar"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -19,23 +21,15 @@ var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 func TestTarballHasNothingOfTheMachine(t *testing.T) {
 	t.Parallel()
 	files := []file{{"a/program", 0o755, []byte("x")}, {"a/page", 0o644, []byte("y")}, {"tmp/", 0o1777, nil}}
-	content, err := tarball(files, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must(tarball(files, noon))(t)
 	in := tar.NewReader(bytes.NewReader(content))
 	for _, want := range files {
-		head, err := in.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		head := must(in.Next())(t)
 		got, err := io.ReadAll(in)
-		if err != nil || head.Name != want.name || head.Mode != want.mode || !bytes.Equal(got, want.content) {
-			t.Errorf("%+v: %q, %v", head, got, err)
-		}
-		if head.Uid != 0 || head.Gid != 0 || head.Uname != "" || head.Gname != "" || !head.ModTime.Equal(noon) {
-			t.Errorf("%+v tells of the machine", head)
-		}
+		failIf(t, err != nil || head.Name != want.name || head.Mode != want.mode || !bytes.Equal(got, want.content),
+			"%+v: %q, %v", head, got, err)
+		failIf(t, head.Uid != 0 || head.Gid != 0 || head.Uname != "" || head.Gname != "" || !head.ModTime.Equal(noon),
+			"%+v tells of the machine", head)
 	}
 }
 
@@ -43,32 +37,20 @@ func TestVersions(t *testing.T) {
 	t.Parallel()
 	for version, python := range map[string]string{"v1.2.3": "1.2.3", "0.1.0": "0.1.0", "v1.0.0-rc.1": "1.0.0rc1", "v2.0.0-beta.12": "2.0.0b12"} {
 		found := versions.FindStringSubmatch(version)
-		if found == nil || pythonVersion(found[1]) != python {
-			t.Errorf("%s is read as %q", version, found)
-		}
+		failIf(t, found == nil || pythonVersion(found[1]) != python, "%s is read as %q", version, found)
 	}
 	for _, version := range []string{"", "1", "v1.2", "v1.2.3-next", "v1.2.3+x", "v1.2.3\n", "latest"} {
-		if versions.MatchString(version) {
-			t.Errorf("%q is taken", version)
-		}
+		failIf(t, versions.MatchString(version), "%q is taken", version)
 	}
 }
 
 // The chart is the documented manifest: an edit that loses a place of it fails here.
 func TestChartIsTheDocumentedManifest(t *testing.T) {
 	t.Parallel()
-	manifests, err := os.ReadFile("../../docs/production/kubernetes.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	template, err := chartTemplate(string(manifests))
-	if err != nil {
-		t.Fatal(err)
-	}
+	manifests := must(os.ReadFile("../../docs/production/kubernetes.yaml"))(t)
+	template := must(chartTemplate(string(manifests)))(t)
 	for _, value := range []string{".Values.image", ".Values.url", ".Values.definitions", ".Values.resources"} {
-		if strings.Count(template, value) != 1 {
-			t.Errorf("the template has %s not once", value)
-		}
+		failIf(t, strings.Count(template, value) != 1, "the template has %s not once", value)
 	}
 	if _, err := chartTemplate(strings.Replace(string(manifests), "bcpmesh:latest", "other", 1)); err == nil {
 		t.Error("a manifest without the image is taken")
@@ -80,9 +62,7 @@ func TestManPage(t *testing.T) {
 	t.Parallel()
 	page := manPage("bcpmesh-x", "Do it. And more.\n\n.dots and 'quotes' and back\\slashes\n'too", "Usage:\n  bcpmesh x --flag", "1.2.3", noon)
 	for _, line := range []string{`.TH BCPMESH-X 1 2026-11-23 "bcpmesh 1.2.3"`, `bcpmesh\-x \- Do it`, `\&.dots and 'quotes' and back\eslashes`, `\&'too`, `  bcpmesh x \-\-flag`} {
-		if !strings.Contains(page, line+"\n") {
-			t.Errorf("no line %q in\n%s", line, page)
-		}
+		failIf(t, !strings.Contains(page, line+"\n"), "no line %q in\n%s", line, page)
 	}
 }
 
@@ -97,20 +77,18 @@ func TestPostinstallIsAShellScript(t *testing.T) {
 // The plugin for Claude Code is packed with what the host looks for, and says the version of the release.
 func TestPluginHasTheVersionOfTheRelease(t *testing.T) {
 	t.Chdir("../..")
-	files, err := plugin("below", "1.2.3-rc.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must(plugin("below", "1.2.3-rc.1"))(t)
 	packed := map[string]string{}
 	for _, f := range files {
 		packed[f.name] = string(f.content)
 	}
 	for _, name := range []string{".claude-plugin/plugin.json", ".claude-plugin/marketplace.json", ".mcp.json", "hooks/hooks.json"} {
-		if !json.Valid([]byte(packed["below/"+name])) {
-			t.Errorf("%s is %q", name, packed["below/"+name])
-		}
+		failIf(t, !json.Valid([]byte(packed["below/"+name])), "%s is %q", name, packed["below/"+name])
 	}
-	if !strings.Contains(packed["below/.claude-plugin/plugin.json"], `"version": "1.2.3-rc.1"`) {
-		t.Error("the plugin does not have the version of the release")
-	}
+	failIf(t, !strings.Contains(packed["below/.claude-plugin/plugin.json"], `"version": "1.2.3-rc.1"`),
+		"the plugin does not have the version of the release")
 }
+
+var failIf = bcptest.FailIf
+
+func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

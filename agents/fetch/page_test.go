@@ -104,9 +104,8 @@ func TestHTML(t *testing.T) {
 		failIf(t, p.Title != "A title" || strings.Contains(p.Text, "Menu") != whole, "whole %v: %q\n%s", whole, p.Title, p.Text)
 		for _, link := range p.Links {
 			target, err := ResolveLink(bodyOf(t, "", "").Target, []byte(article[link.Start:link.End]))
-			if err != nil || target.String() != link.URL {
-				t.Errorf("%+v is %q in the body, which is %s", link, article[link.Start:link.End], target)
-			}
+			failIf(t, err != nil || target.String() != link.URL,
+				"%+v is %q in the body, which is %s", link, article[link.Start:link.End], target)
 		}
 	}
 	p := read(t, htmlType, article, ReadOptions{})

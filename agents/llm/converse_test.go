@@ -48,9 +48,8 @@ func TestConversationFences(t *testing.T) {
 	results := script.Requests[1].Turns[2].Results
 	for i, source := range []guard.Source{guard.Web, guard.MCP, guard.Bash, guard.File} {
 		data, ok := results[i].Parts[0].(Data)
-		if !ok || data.Source() != source || !guard.IsTainted(data.Text()) || strings.Contains(data.Text(), "abcdefgh") || strings.ContainsRune(data.Text(), '\u202e') {
-			t.Errorf("%s: %v", source, results[i].Parts)
-		}
+		failIf(t, !ok || data.Source() != source || !guard.IsTainted(data.Text()) || strings.Contains(data.Text(), "abcdefgh") || strings.ContainsRune(data.Text(), '\u202e'),
+			"%s: %v", source, results[i].Parts)
 	}
 	for i, want := range map[int]string{4: "It is noon.", 5: "There is no such tool.", 6: "The call failed.", 7: "The call failed."} {
 		part, ok := results[i].Parts[0].(Instruction)

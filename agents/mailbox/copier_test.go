@@ -56,9 +56,7 @@ func TestCopy(t *testing.T) {
 			return err
 		}
 		info, err := e.Info()
-		if err == nil && info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s has mode %s", path, info.Mode())
-		}
+		failIf(t, err == nil && info.Mode().Perm()&0o077 != 0, "%s has mode %s", path, info.Mode())
 		return err
 	}))
 }

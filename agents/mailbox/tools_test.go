@@ -47,9 +47,7 @@ func talk(t testing.TB, path string) func(name, arguments string) llm.Output {
 
 func expect(t testing.TB, o llm.Output, want string) {
 	t.Helper()
-	if o.Untrusted != want || o.Failed {
-		t.Errorf("%s\n%s\nwant\n%s", o.Trusted.Text(), o.Untrusted, want)
-	}
+	failIf(t, o.Untrusted != want || o.Failed, "%s\n%s\nwant\n%s", o.Trusted.Text(), o.Untrusted, want)
 }
 
 func expectFailure(t testing.TB, o llm.Output, want tool.Failure) {

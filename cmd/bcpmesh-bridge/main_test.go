@@ -89,9 +89,7 @@ func startProcess(t *testing.T, dir, listen string) *process {
 	ready := filepath.Join(t.TempDir(), "ready.json")
 	p := &process{cmd: exec.Command("bcpmesh", "up", dir, "--listen", listen, "--ready-file", ready)}
 	p.cmd.Stderr = t.Output()
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, p.cmd.Start())
 	t.Cleanup(func() { p.kill() })
 	for deadline := time.Now().Add(clustertest.Patience); ; time.Sleep(5 * time.Millisecond) {
 		var about struct{ URL string }
@@ -99,9 +97,7 @@ func startProcess(t *testing.T, dir, listen string) *process {
 			p.url = about.URL
 			return p
 		}
-		if time.Now().After(deadline) || p.cmd.Process.Signal(syscall.Signal(0)) != nil {
-			t.Fatal("the mesh is not ready")
-		}
+		stopIf(t, time.Now().After(deadline) || p.cmd.Process.Signal(syscall.Signal(0)) != nil, "the mesh is not ready")
 	}
 }
 
@@ -110,3 +106,5 @@ func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	_ = p.cmd.Wait()
 }
+
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf

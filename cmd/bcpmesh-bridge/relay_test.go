@@ -35,9 +35,7 @@ func relayed(t *testing.T) (site, head, creds string) {
 		filepath.Join(head, "main.md"):   "---\nname: main\nbcp_channels:\n- {peer: site7, role: controller, max_category: 1, budget_bits: 100000, " + subscription + "}\n---\n",
 		filepath.Join(head, "site7.md"):  "---\nname: site7\nbcp_channels:\n- {peer: main, role: reader}\n---\n",
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	for name, args := range map[string][]string{"gate": {"--role", "controller", "--dir", site}, "sensor": {"--role", "reader", "--dir", site}, "site7": {"--role", "reader", "--dir", head}, "main": {"--role", "controller", "--dir", head}} {
 		if code, _, stderr := says(t, append([]string{"creds", "issue", name, "--out", filepath.Join(creds, name+".creds")}, args...)...); code != 0 {
@@ -65,9 +63,7 @@ func TestRelayIsKilled(t *testing.T) {
 		cmd := exec.Command("bcpmesh", "relay", "--below", filepath.Join(creds, "gate.creds"), "--below-url", "nats://"+addresses[site],
 			"--above", filepath.Join(creds, "site7.creds"), "--above-url", "nats://"+addresses[head], "--store", store, "--map", "sensor/readings=main/readings")
 		cmd.Stderr = t.Output()
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, cmd.Start())
 		t.Cleanup(func() { _ = cmd.Process.Kill() })
 		return cmd
 	}
@@ -75,9 +71,7 @@ func TestRelayIsKilled(t *testing.T) {
 		t.Helper()
 		c, err := agents.Connect(t.Context(), "nats://"+addresses[dir], agents.CredsFile(filepath.Join(creds, string(name)+".creds")),
 			agents.Options{Name: name, Logger: hclog.NewNullLogger(), NATS: []nats.Option{nats.RetryOnFailedConnect(true)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		t.Cleanup(c.Close)
 		return c
 	}
@@ -94,9 +88,7 @@ func TestRelayIsKilled(t *testing.T) {
 		}
 		return nil
 	})
-	if err := main.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, main.Start(t.Context()))
 	sensor := agents.NewReader(connect("sensor", site))
 	n := 0
 	push := func(count int) {
@@ -105,9 +97,7 @@ func TestRelayIsKilled(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), clustertest.Patience)
 			_, err := sensor.Push(ctx, "gate", "readings", map[string]int{"n": n}, agents.PushOptions{})
 			cancel()
-			if err != nil {
-				t.Fatalf("push %d: %v", n, err)
-			}
+			stopIf(t, err != nil, "push %d: %v", n, err)
 			n++
 		}
 	}
@@ -131,33 +121,23 @@ func TestRelayIsKilled(t *testing.T) {
 	push(5)
 	count := func() int { mu.Lock(); defer mu.Unlock(); return len(got) }
 	for deadline := time.Now().Add(clustertest.Patience); count() < n; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d came", count(), n)
-		}
+		stopIf(t, time.Now().After(deadline), "%d of %d came", count(), n)
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	for i, text := range got {
-		if text != fmt.Sprintf(`{"n":%d}`, i) {
-			t.Fatalf("the reading %d is %s", i, text)
-		}
+		stopIf(t, text != fmt.Sprintf(`{"n":%d}`, i), "the reading %d is %s", i, text)
 	}
-	if len(got) != n {
-		t.Errorf("%d came, and %d were pushed", len(got), n)
-	}
+	failIf(t, len(got) != n, "%d came, and %d were pushed", len(got), n)
 	// Both ledgers have spent the same.
 	var spent []string
 	for _, dir := range []string{site, head} {
 		_, shown, stderr := says(t, "ledger", "show", "--json", "--dir", dir)
 		found := spentBits.FindStringSubmatch(shown)
-		if found == nil {
-			t.Fatal(shown, stderr)
-		}
+		stopIf(t, found == nil, "%v %v", shown, stderr)
 		spent = append(spent, found[1])
 	}
-	if spent[0] != spent[1] || spent[0] == "0" {
-		t.Errorf("spent below and above: %q", spent)
-	}
+	failIf(t, spent[0] != spent[1] || spent[0] == "0", "spent below and above: %q", spent)
 }
 
 // A relay does not begin what it could not do: it says which flag, route or creds are

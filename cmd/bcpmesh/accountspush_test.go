@@ -115,8 +115,7 @@ func (x *exported) edit(old, new string) {
 
 func (x *exported) store() *accounts.Store {
 	x.t.Helper()
-	store := must(accounts.Open(x.keys))(x.t)
-	return store
+	return must(accounts.Open(x.keys))(x.t)
 }
 
 func (x *exported) waiting() int {

@@ -136,9 +136,8 @@ func (c *clustered) awaitGateway(i int) {
 			g.metrics = strings.TrimSuffix(about.Metrics, "/metrics")
 			return
 		}
-		if time.Now().After(deadline) || g.cmd.Process.Signal(syscall.Signal(0)) != nil {
-			c.t.Fatalf("gateway %s is not ready: %s", gatewayNames[i], g.stderr)
-		}
+		stopIf(c.t, time.Now().After(deadline) || g.cmd.Process.Signal(syscall.Signal(0)) != nil,
+			"gateway %s is not ready: %s", gatewayNames[i], g.stderr)
 		time.Sleep(5 * time.Millisecond) // between two looks at the file
 	}
 }

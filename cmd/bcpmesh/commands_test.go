@@ -113,9 +113,7 @@ func TestDocumentsLink(t *testing.T) {
 						anchors[target] = append(anchors[target], strings.ReplaceAll(plain, " ", "-"))
 					}
 				}
-				if !slices.Contains(anchors[target], anchor) {
-					t.Errorf("%s: %s: there is no such heading", file, found[1])
-				}
+				failIf(t, !slices.Contains(anchors[target], anchor), "%s: %s: there is no such heading", file, found[1])
 			}
 		}
 	}

@@ -221,9 +221,8 @@ func TestHostileCell(t *testing.T) {
 		u := readUsage(t, dir)
 		failIf(t, len(u.twice) > 0 || asked.Load() > int64(len(u.reserves)) || u.used > budget,
 			"round %d: twice %q, %d asked, %d recorded, %d of %d tokens", round, u.twice, asked.Load(), len(u.reserves), u.used, budget)
-		if round == 1 && asked.Load() != spent {
-			t.Errorf("%d calls after the restart of a mesh whose budget was spent", asked.Load()-spent)
-		}
+		failIf(t, round == 1 && asked.Load() != spent,
+			"%d calls after the restart of a mesh whose budget was spent", asked.Load()-spent)
 		spent = asked.Load()
 		t.Logf("round %d: %d calls, %d tokens, %d pages", round, spent, u.used, visited.Load())
 	}

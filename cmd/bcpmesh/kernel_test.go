@@ -165,9 +165,8 @@ func TestKernelContextsAreEqual(t *testing.T) {
 	slices.Reverse(lines)
 	got = execute(t, strings.Join(lines, "\n"), "kernel", "simulate")
 	slices.Reverse(out)
-	if got.code != cli.ExitOK || strings.TrimSpace(got.stdout) != strings.Join(out, "\n") {
-		t.Errorf("exit %d, in another order:\n%s\nand not\n%s", got.code, got.stdout, strings.Join(out, "\n"))
-	}
+	failIf(t, got.code != cli.ExitOK || strings.TrimSpace(got.stdout) != strings.Join(out, "\n"),
+		"exit %d, in another order:\n%s\nand not\n%s", got.code, got.stdout, strings.Join(out, "\n"))
 	got = execute(t, strings.ReplaceAll(lines[0], `"planner_context_equal_to":"a"`, `"planner_context_equal_to":"nowhere"`), "kernel", "simulate")
 	failIf(t, got.code != cli.ExitOK || !strings.Contains(got.stdout, `"planner_context_equal_to":null`),
 		"exit %d: %s", got.code, got.stdout)

@@ -86,9 +86,7 @@ func cutPower(t *testing.T, settings string) (lost int, first error) {
 
 	acknowledged := pushFor(t, state, p.url, powerCutLength)
 	kill()
-	if len(acknowledged) < 50 {
-		t.Fatalf("only %d pushes were accepted: %s", len(acknowledged), p.stderr)
-	}
+	stopIf(t, len(acknowledged) < 50, "only %d pushes were accepted: %s", len(acknowledged), p.stderr)
 	begin, end := acknowledged[0].at, acknowledged[len(acknowledged)-1].at
 	cuts := make([]float64, *powerCuts)
 	for i := range cuts {

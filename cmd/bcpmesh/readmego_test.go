@@ -79,7 +79,5 @@ func TestGoOfDocumentsRuns(t *testing.T) {
 		c.run(ctx, line)
 	}
 	out, err := c.command(ctx, built[1]).CombinedOutput()
-	if err != nil || string(out) != "researcher says {\"urgent\":true}\n" {
-		t.Errorf("the Controller: %v\n%s", err, lastLines(out))
-	}
+	failIf(t, err != nil || string(out) != "researcher says {\"urgent\":true}\n", "the Controller: %v\n%s", err, lastLines(out))
 }

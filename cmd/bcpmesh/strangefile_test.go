@@ -99,9 +99,8 @@ func TestStrangeFiles(t *testing.T) {
 					noError(t, errors.Join(os.MkdirAll(filepath.Join(cmd.Dir, ".cursor"), 0o700), os.Symlink(file, filepath.Join(cmd.Dir, ".cursor", "mcp.json"))))
 				}
 				out, err := cmd.CombinedOutput()
-				if err == nil || ctx.Err() != nil || !refusal.Match(out) && !strings.Contains(string(out), filepath.Base(file)) {
-					t.Errorf("%s: %v: %s", file, err, out[:min(len(out), 500)])
-				}
+				failIf(t, err == nil || ctx.Err() != nil || !refusal.Match(out) && !strings.Contains(string(out), filepath.Base(file)),
+					"%s: %v: %s", file, err, out[:min(len(out), 500)])
 				var own syscall.Rusage // whose most a child begins with
 				noError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &own))
 				if most := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss; most > max(512<<10, own.Maxrss) {

@@ -81,9 +81,7 @@ func TestDecideTogetherInAPage(t *testing.T) {
 
 	path, page := held("adler <script>alert(1)</script>", "biber", "corvus", "dachs")
 	for _, word := range []string{"adler", "biber", "corvus", "dachs"} {
-		if strings.Count(page, word) != 1 {
-			t.Errorf("%s is shown %d times: %s", word, strings.Count(page, word), page)
-		}
+		failIf(t, strings.Count(page, word) != 1, "%s is shown %d times: %s", word, strings.Count(page, word), page)
 	}
 	failIf(t, strings.Contains(page, "<script>"), "not inert: %s", page)
 	form := marked(t, page, "approve")

@@ -107,8 +107,7 @@ func (w *wireWork) encode(text string) []byte {
 	if !w.packed {
 		return []byte(text)
 	}
-	b := must(wire.MsgpackFromJSON(nil, []byte(text)))(w.t)
-	return b
+	return must(wire.MsgpackFromJSON(nil, []byte(text)))(w.t)
 }
 
 func (w *wireWork) ask(nc *nats.Conn, subject, text, name string) map[string]any {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/examples"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // What the Reader makes of the shipped mail is written down for each, and an instruction that it
@@ -14,20 +16,13 @@ import (
 // covers BCP-18
 func TestReadings(t *testing.T) {
 	t.Parallel()
-	readings, err := parseReadings(readingsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	readings := must(parseReadings(readingsFile))(t)
 	shipped, places := 0, map[string]bool{}
 	for m, err := range mailbox.Messages(examples.Mail()) {
 		shipped++
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		r, known := readings[m.ID]
-		if !known || r.Subject != m.Subject {
-			t.Fatalf("mail %s, %q, is read as %+v", m.ID, m.Subject, r)
-		}
+		stopIf(t, !known || r.Subject != m.Subject, "mail %s, %q, is read as %+v", m.ID, m.Subject, r)
 		if r.Injection == nil {
 			continue
 		}
@@ -36,14 +31,12 @@ func TestReadings(t *testing.T) {
 			attached += strings.ReplaceAll(a.Text, `\,`, ",") + "\n" + a.Name // as a calendar escapes it
 		}
 		text := map[string]string{"the subject": m.Subject, "the sender's name": m.From.Name, "the body": m.Text, "hidden text": m.Hidden, "the attachment": attached}[r.Injection.Place]
-		if !strings.Contains(text, r.Injection.Text) || r.Injection.Text == "" || r.Injection.Plain == "" {
-			t.Errorf("%s: %q is not in %s", m.Subject, r.Injection.Text, r.Injection.Place)
-		}
+		failIf(t, !strings.Contains(text, r.Injection.Text) || r.Injection.Text == "" || r.Injection.Plain == "",
+			"%s: %q is not in %s", m.Subject, r.Injection.Text, r.Injection.Place)
 		places[r.Injection.Place] = true
 	}
-	if shipped != len(readings) || len(places) != 5 {
-		t.Errorf("%d mails, %d readings, planted in %v", shipped, len(readings), places)
-	}
+	failIf(t, shipped != len(readings) || len(places) != 5,
+		"%d mails, %d readings, planted in %v", shipped, len(readings), places)
 	if _, err := parseReadings([]byte(`[{"mail": "a", "mood": "good"}]`)); err == nil {
 		t.Error("a key that nobody reads is taken")
 	}
@@ -51,3 +44,7 @@ func TestReadings(t *testing.T) {
 		t.Errorf("a strange mail is read as %+v", r)
 	}
 }
+
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf
+
+func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

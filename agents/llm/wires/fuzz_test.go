@@ -7,6 +7,8 @@ import (
 	"testing/iotest"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // FuzzStream: whatever a provider streams, it is read the same in blocks and byte by byte, ends in a reply or in an error of
@@ -29,9 +31,7 @@ func FuzzStream(f *testing.F) {
 			}
 		}
 		err, err2 := readEvents(bytes.NewReader(sent), collect(&blocks)), readEvents(iotest.OneByteReader(bytes.NewReader(sent)), collect(&bytewise))
-		if !errors.Is(err2, err) || !equal(blocks, bytewise) {
-			t.Errorf("%q and %q, %v and %v", blocks, bytewise, err, err2)
-		}
+		failIf(t, !errors.Is(err2, err) || !equal(blocks, bytewise), "%q and %q, %v and %v", blocks, bytewise, err, err2)
 		for name, reading := range map[string]interface {
 			reading
 			end(cut bool) (*llm.Reply, error)
@@ -46,14 +46,11 @@ func FuzzStream(f *testing.F) {
 			}
 			reply, err := reading.end(false)
 			if err != nil {
-				if !errors.As(err, new(llm.Protocol)) {
-					t.Errorf("%s: %v", name, err)
-				}
+				failIf(t, !errors.As(err, new(llm.Protocol)), "%s: %v", name, err)
 				continue
 			}
-			if len(reply.Calls) > maxCalls || min(reply.Usage.Input, reply.Usage.CacheRead, reply.Usage.CacheWrite, reply.Usage.Output) < 0 {
-				t.Errorf("%s: %+v", name, reply)
-			}
+			failIf(t, len(reply.Calls) > maxCalls || min(reply.Usage.Input, reply.Usage.CacheRead, reply.Usage.CacheWrite, reply.Usage.Output) < 0,
+				"%s: %+v", name, reply)
 		}
 	})
 }
@@ -61,3 +58,7 @@ func FuzzStream(f *testing.F) {
 func equal(a, b [][]byte) bool {
 	return bytes.Equal(bytes.Join(a, []byte{0}), bytes.Join(b, []byte{0})) && len(a) == len(b)
 }
+
+var noError, failIf = bcptest.NoError, bcptest.FailIf
+
+func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

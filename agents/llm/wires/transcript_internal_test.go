@@ -14,9 +14,7 @@ func TestFull(t *testing.T) {
 	var file bytes.Buffer
 	script := &llm.Script{Turns: make([]llm.ScriptTurn, 4)}
 	w, err := NewRecorder(script, &file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	request := &llm.Request{Model: "m"}
 	before := file.Len()
 	if _, err := w.Do(t.Context(), request); err != nil {
@@ -40,24 +38,16 @@ func FuzzReadTranscript(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		lines, err := readTranscript(content)
 		if err != nil {
-			if !errors.Is(err, errTranscript) {
-				t.Error(err)
-			}
+			failIf(t, !errors.Is(err, errTranscript), "%v", err)
 			return
 		}
 		var file bytes.Buffer
-		w, err := NewRecorder(nil, &file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must(NewRecorder(nil, &file))(t)
 		for _, l := range lines {
-			if err := w.write(l); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, w.write(l))
 		}
 		again, err := readTranscript(file.Bytes())
-		if err != nil || len(again) != len(lines) {
-			t.Errorf("what was read cannot be written and read: %v, %d of %d", err, len(again), len(lines))
-		}
+		failIf(t, err != nil || len(again) != len(lines),
+			"what was read cannot be written and read: %v, %d of %d", err, len(again), len(lines))
 	})
 }

@@ -200,9 +200,8 @@ func TestPrefixesStay(t *testing.T) {
 			if n > 0 {
 				system, turns := parts(t, v, sent[n])
 				before, earlier := parts(t, v, sent[n-2])
-				if system != before || !strings.HasPrefix(turns, strings.TrimSuffix(earlier, "]")) {
-					t.Errorf("%s: %s\ndoes not begin as\n%s", v.Provider, sent[n], sent[n-2])
-				}
+				failIf(t, system != before || !strings.HasPrefix(turns, strings.TrimSuffix(earlier, "]")),
+					"%s: %s\ndoes not begin as\n%s", v.Provider, sent[n], sent[n-2])
 			}
 		}
 	}

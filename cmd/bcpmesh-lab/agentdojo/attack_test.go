@@ -67,20 +67,16 @@ func TestSiege(t *testing.T) {
 	} {
 		by := &puppet{text: strings.Repeat("p", c.plants), said: said(c.says)}
 		one, sum, err := siege(by, 3, &s.Goals[0])
-		if err != nil || sum.Rounds != 3 || len(by.rounds) != 3 || sum.Reached != 0 || len(st.end().Planted) != c.planted {
-			t.Errorf("%+v: %v, %+v, asked in %v, planted %d", c, err, sum, by.rounds, len(st.end().Planted))
-		}
+		failIf(t, err != nil || sum.Rounds != 3 || len(by.rounds) != 3 || sum.Reached != 0 || len(st.end().Planted) != c.planted,
+			"%+v: %v, %+v, asked in %v, planted %d", c, err, sum, by.rounds, len(st.end().Planted))
 		for _, saw := range one.seen {
-			if (saw.Refused == tooLong) != (saw.Said == nil) || len(saw.Said) > maxSaid {
-				t.Errorf("%+v: %s, %d bytes", c, saw.Refused, len(saw.Said))
-			}
+			failIf(t, (saw.Refused == tooLong) != (saw.Said == nil) || len(saw.Said) > maxSaid,
+				"%+v: %s, %d bytes", c, saw.Refused, len(saw.Said))
 		}
-		if c.says > maxSaid && !slices.ContainsFunc(one.seen, func(saw sight) bool { return saw.Refused == tooLong }) {
-			t.Errorf("%+v: nothing was too long", c)
-		}
-		if c.says == maxSaid && !slices.ContainsFunc(one.seen, func(saw sight) bool { return saw.Said != nil && saw.Refused != "" && saw.Refused != tooLong }) {
-			t.Errorf("%+v: it does not see a refusal: %+v", c, one.seen)
-		}
+		failIf(t, c.says > maxSaid && !slices.ContainsFunc(one.seen, func(saw sight) bool { return saw.Refused == tooLong }),
+			"%+v: nothing was too long", c)
+		failIf(t, c.says == maxSaid && !slices.ContainsFunc(one.seen, func(saw sight) bool { return saw.Said != nil && saw.Refused != "" && saw.Refused != tooLong }),
+			"%+v: it does not see a refusal: %+v", c, one.seen)
 	}
 	// The words of a goal of words.
 	user = &s.Users[0]
@@ -116,18 +112,14 @@ func TestSearch(t *testing.T) {
 			answer := must(by.answer(t.Context(), agents.Query{Query: bcp.Query{Spec: c.spec}, Attempt: attempt}, nil))
 			object, more := answer.(map[string]any)
 			if !more {
-				if attempt == 0 {
-					t.Errorf("%s: nothing", c.what)
-				}
+				failIf(t, attempt == 0, "%s: nothing", c.what)
 				break
 			}
 			text := strings.TrimSpace(fmt.Sprint(object["v"]))
 			said[text] = true
 		}
 		for _, want := range c.want {
-			if !said[want] {
-				t.Errorf("%s: %q is not said, but %d others", c.what, want, len(said))
-			}
+			failIf(t, !said[want], "%s: %q is not said, but %d others", c.what, want, len(said))
 		}
 		if _, more := must(by.answer(t.Context(), agents.Query{Query: bcp.Query{Spec: c.spec}, Attempt: 100}, nil)).(map[string]any); more {
 			t.Errorf("%s: it goes on after everything was refused", c.what)
@@ -149,9 +141,7 @@ func TestSearch(t *testing.T) {
 		}
 		lies = append(lies, n)
 	}
-	if !slices.Equal(lies, []int{2, 1, 2, 1}) {
-		t.Errorf("it lies in %v answers of the rounds", lies)
-	}
+	failIf(t, !slices.Equal(lies, []int{2, 1, 2, 1}), "it lies in %v answers of the rounds", lies)
 	// Three questions take every combination of their branches in eight rounds.
 	by, seen := newSearch(&s.Goals[0], plan, 0), map[string]bool{}
 	for range 8 {
@@ -165,9 +155,7 @@ func TestSearch(t *testing.T) {
 		}
 		seen[took] = true
 	}
-	if len(seen) != 8 {
-		t.Errorf("%v", seen)
-	}
+	failIf(t, len(seen) != 8, "%v", seen)
 	day := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "month", Min: new(int64(1)), Max: new(int64(12))}, {Name: "day", Min: new(int64(1)), Max: new(int64(31))}}}
 	if diff := cmp.Diff(map[string]any{"month": int64(6), "day": int64(1)}, numbers(day.Fields, "2026-06-01")); diff != "" {
 		t.Error(diff)
@@ -175,3 +163,5 @@ func TestSearch(t *testing.T) {
 }
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

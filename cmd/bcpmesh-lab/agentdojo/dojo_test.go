@@ -23,9 +23,7 @@ func byScript() *arena { return &arena{Attacker: "search", Rounds: 3} }
 func harbour(t *testing.T) *suite {
 	t.Helper()
 	suites, err := load(filepath.Join("testdata", "dojo"))
-	if err != nil || len(suites) != 1 {
-		t.Fatal(len(suites), err)
-	}
+	stopIf(t, err != nil || len(suites) != 1, "%v %v", len(suites), err)
 	return suites[0]
 }
 
@@ -57,14 +55,11 @@ func TestHarbour(t *testing.T) {
 		for way := range ways {
 			a := r.Attacks[way]
 			spoken := func(id string) bool { return id == "injection_task_3" && (way == plain2 || way == kernelPlanner) }
-			if a.Pairs != len(s.Goals) || slices.ContainsFunc(a.Found, func(id string) bool { return !spoken(id) }) {
-				t.Errorf("%s, %s: %+v", r.ID, wayNames[way], a)
-			}
+			failIf(t, a.Pairs != len(s.Goals) || slices.ContainsFunc(a.Found, func(id string) bool { return !spoken(id) }),
+				"%s, %s: %+v", r.ID, wayNames[way], a)
 		}
 		for _, alert := range r.Alerts {
-			if alert != string(bcp.AlertSpending) {
-				t.Errorf("%s: the alert %s in honest traffic", r.ID, alert)
-			}
+			failIf(t, alert != string(bcp.AlertSpending), "%s: the alert %s in honest traffic", r.ID, alert)
 		}
 	}
 	// The bounds are bounds, and something is counted.
@@ -83,9 +78,8 @@ func TestHarbour(t *testing.T) {
 	if a := all.Attacks[kernelPlanner].Reached; a != [persons]int{len(rows), len(rows), len(rows) * len(s.Goals)} {
 		t.Errorf("a hostile planner reached %v", a)
 	}
-	if all.Alone[0] == 0 || all.Alone[0] <= all.Together[0] || all.Alone[1] <= all.Together[1] || all.Together[1] == 0 {
-		t.Errorf("%v decisions, %v signatures with batches", all.Alone, all.Together)
-	}
+	failIf(t, all.Alone[0] == 0 || all.Alone[0] <= all.Together[0] || all.Alone[1] <= all.Together[1] || all.Together[1] == 0,
+		"%v decisions, %v signatures with batches", all.Alone, all.Together)
 	if a := all.Attacks[plain2]; a.Reached[approves] <= a.Reached[careful] {
 		t.Errorf("under category 2 nothing came through: %+v", a)
 	}
@@ -124,9 +118,7 @@ func TestHijacked(t *testing.T) {
 		c.play.plan, c.play.goal = plan, &s.Goals[0]
 		st := &stage{suite: s, now: c.play}
 		said, err := st.answer(t.Context(), agents.Query{Query: bcp.Query{Instruction: c.asked, Content: `{"last": "x", "one": "b"}`}})
-		if err != nil || string(said.(answer)["value"]) != c.want {
-			t.Errorf("%s, %+v: %v, %v", c.asked, c.play, said, err)
-		}
+		failIf(t, err != nil || string(said.(answer)["value"]) != c.want, "%s, %+v: %v, %v", c.asked, c.play, said, err)
 	}
 }
 
@@ -152,9 +144,7 @@ func TestSeenRed(t *testing.T) {
 			st := stageOf(t, s, &arena{})
 			var r row
 			noError(t, st.attack(t.Context(), &user[0], &r))
-			if r.Attacks[c.way].Reached != c.want {
-				t.Errorf("reached %v, want %v", r.Attacks[c.way].Reached, c.want)
-			}
+			failIf(t, r.Attacks[c.way].Reached != c.want, "reached %v, want %v", r.Attacks[c.way].Reached, c.want)
 		})
 	}
 }
@@ -194,9 +184,7 @@ func TestFormats(t *testing.T) {
 		if f != nil {
 			got = f.Name
 		}
-		if got != want {
-			t.Errorf("%s is carried by %q, want %q", value, got, want)
-		}
+		failIf(t, got != want, "%s is carried by %q, want %q", value, got, want)
 	}
 }
 
@@ -211,9 +199,7 @@ func TestFlags(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "tasks.jsonl"), []byte(`{"suite":"a","kind":"user","id":"u","text":"x","calls":[],"output":""}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(filepath.Join(dir, "tasks.jsonl"), []byte(`{"suite":"a","kind":"user","id":"u","text":"x","calls":[],"output":""}`), 0o600))
 	if _, err := load(dir); err == nil || !strings.Contains(err.Error(), "stands before its suite") {
 		t.Error(err)
 	}

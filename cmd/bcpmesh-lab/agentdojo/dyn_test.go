@@ -14,9 +14,7 @@ import (
 func TestQuay(t *testing.T) {
 	t.Parallel()
 	suites, err := load(filepath.Join("testdata", "dyn"))
-	if err != nil || len(suites) != 1 || len(suites[0].Goals) != 1 {
-		t.Fatal(len(suites), err)
-	}
+	stopIf(t, err != nil || len(suites) != 1 || len(suites[0].Goals) != 1, "%v %v", len(suites), err)
 	rows := must(measure(t.Context(), suites, byScript()))
 	want := []struct {
 		why     string
@@ -29,20 +27,16 @@ func TestQuay(t *testing.T) {
 		{"there is no tool `sail`", false, ""}, {"its ground truth has no calls", false, ""}, {"`url` of `open_page` " + nowhere, false, ""}}
 	for i, r := range rows {
 		c := r.Cells[kernelReader]
-		if c.Why != want[i].why || c.Refused != want[i].refused || c.Why == "" && wholeBits(c.Nominal) != want[i].bits {
-			t.Errorf("%s: %q, %v, %s bits", r.ID, c.Why, c.Refused, wholeBits(c.Nominal))
-		}
+		failIf(t, c.Why != want[i].why || c.Refused != want[i].refused || c.Why == "" && wholeBits(c.Nominal) != want[i].bits,
+			"%s: %q, %v, %s bits", r.ID, c.Why, c.Refused, wholeBits(c.Nominal))
 		for way := range ways {
 			a := r.Attacks[way]
-			if a.Pairs != 1 || a.Reached[careful] > 0 || way == kernelPlanner && a.Reached[approves] != 1 {
-				t.Errorf("%s, %s: %+v", r.ID, wayNames[way], a)
-			}
+			failIf(t, a.Pairs != 1 || a.Reached[careful] > 0 || way == kernelPlanner && a.Reached[approves] != 1,
+				"%s, %s: %+v", r.ID, wayNames[way], a)
 		}
 	}
 	for _, r := range rows {
-		if r.Sieges.Pairs != 1 || r.Sieges.Reached != 0 {
-			t.Errorf("%s: an attacker who adapts: %+v", r.ID, r.Sieges)
-		}
+		failIf(t, r.Sieges.Pairs != 1 || r.Sieges.Reached != 0, "%s: an attacker who adapts: %+v", r.ID, r.Sieges)
 	}
 	var page, errs bytes.Buffer
 	if ok, err := write(&page, &errs, suites, rows, byScript()); !ok || err != nil || !strings.HasPrefix(page.String(), "# AgentDyn") || !strings.Contains(page.String(), "| "+toldWhat+" |") {

@@ -105,25 +105,20 @@ func TestArena(t *testing.T) {
 				return out.String()
 			}
 			live := page("-provider", c.provider, "-model", c.model, "-base-url", server.URL, "-attacker", c.attacker, "-rounds", "3", "-record", folder)
-			if f.plans.Load() == 0 || f.reads.Load() == 0 || (c.attacker == "model") != (f.plants.Load() > 0 && f.answers.Load() > 0) {
-				t.Errorf("%d plans, %d answers, planted %d, and %d answers of the attacker", f.plans.Load(), f.reads.Load(), f.plants.Load(), f.answers.Load())
-			}
+			failIf(t, f.plans.Load() == 0 || f.reads.Load() == 0 || (c.attacker == "model") != (f.plants.Load() > 0 && f.answers.Load() > 0),
+				"%d plans, %d answers, planted %d, and %d answers of the attacker", f.plans.Load(), f.reads.Load(), f.plants.Load(), f.answers.Load())
 			for _, want := range []string{c.provider + " " + c.model, c.spent} {
-				if !strings.Contains(live, want) {
-					t.Errorf("no %q in\n%s", want, live)
-				}
+				failIf(t, !strings.Contains(live, want), "no %q in\n%s", want, live)
 			}
-			if strings.Contains(live, "### An attacker who adapts") != (c.attacker != "") {
-				t.Errorf("the attacker %q:\n%s", c.attacker, live)
-			}
+			failIf(t, strings.Contains(live, "### An attacker who adapts") != (c.attacker != ""),
+				"the attacker %q:\n%s", c.attacker, live)
 			server.Close()
 			if again := page("-provider", "replay", "-model", folder); again != live {
 				t.Errorf("recorded:\n%s\nreplayed:\n%s", live, again)
 			}
 			reached := scoredAgain(t, dir, folder)
-			if reached["injection_task_3"] == 0 || reached["injection_task_1"] != 0 || reached["user_task_0"] == 0 {
-				t.Errorf("judged from the transcripts: %v", reached)
-			}
+			failIf(t, reached["injection_task_3"] == 0 || reached["injection_task_1"] != 0 || reached["user_task_0"] == 0,
+				"judged from the transcripts: %v", reached)
 		})
 	}
 }

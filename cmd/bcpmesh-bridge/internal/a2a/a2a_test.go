@@ -80,10 +80,7 @@ func asking(t *testing.T, url string, log io.Writer) *a2a.Agent {
 
 func pinned(t *testing.T, url string, card [sha256.Size]byte, log io.Writer) *a2a.Agent {
 	t.Helper()
-	agent, err := a2a.New(a2a.Config{URL: url, Card: card, Token: "secret", Timeout: 5 * time.Second, Logger: hclog.New(&hclog.LoggerOptions{Output: log})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	agent := must(a2a.New(a2a.Config{URL: url, Card: card, Token: "secret", Timeout: 5 * time.Second, Logger: hclog.New(&hclog.LoggerOptions{Output: log})}))
 	a2a.PauseFor(agent, time.Millisecond)
 	return agent
 }
@@ -160,9 +157,8 @@ func TestAnswer(t *testing.T) {
 			case c.reason != "" && (!errors.As(err, &failed) || !strings.Contains(failed.Reason, c.reason)):
 				t.Errorf("%s, %v", text, err)
 			}
-			if strings.Contains(log.String(), "money") || err != nil && strings.Contains(err.Error(), "money") {
-				t.Errorf("the agent's words are in %q or %v", log.String(), err)
-			}
+			failIf(t, strings.Contains(log.String(), "money") || err != nil && strings.Contains(err.Error(), "money"),
+				"the agent's words are in %q or %v", log.String(), err)
 		})
 	}
 }
@@ -188,19 +184,14 @@ func TestOneContextAQuery(t *testing.T) {
 	for range 2 {
 		must(agent.Answer(t.Context(), urgent))
 	}
-	if len(contexts) != 3 || contexts[0] == contexts[1] || contexts[1] == contexts[2] || contexts[0] == "" {
-		t.Errorf("contexts %q", contexts)
-	}
+	failIf(t, len(contexts) != 3 || contexts[0] == contexts[1] || contexts[1] == contexts[2] || contexts[0] == "",
+		"contexts %q", contexts)
 	for i, wants := range [][]string{{`"name":"urgent"`, `"response_schema"`, `"type":"boolean"`}, {`"last_detail":"its answer has no JSON object"`}, {`"urgent"`}} {
 		for _, want := range wants {
-			if !strings.Contains(said[i], want) {
-				t.Errorf("%d: %s is not in %s", i, want, said[i])
-			}
+			failIf(t, !strings.Contains(said[i], want), "%d: %s is not in %s", i, want, said[i])
 		}
 	}
-	if strings.Contains(said[2], "last_detail") {
-		t.Errorf("of the query before: %s", said[2])
-	}
+	failIf(t, strings.Contains(said[2], "last_detail"), "of the query before: %s", said[2])
 }
 
 // Nothing is asked of an agent whose card is another than the pinned one, whose card sends
@@ -273,12 +264,9 @@ func TestHostileAgents(t *testing.T) {
 			var log bytes.Buffer
 			got, err := asking(t, server.URL, &log).Answer(t.Context(), urgent)
 			var failed *stdio.RunError
-			if !errors.As(err, &failed) || !strings.Contains(failed.Reason, c.reason) || got != nil {
-				t.Errorf("%v, %v", got, err)
-			}
-			if strings.Contains(log.String()+fmt.Sprint(err), "money") {
-				t.Errorf("the agent's words are in %q or %v", log.String(), err)
-			}
+			failIf(t, !errors.As(err, &failed) || !strings.Contains(failed.Reason, c.reason) || got != nil, "%v, %v", got, err)
+			failIf(t, strings.Contains(log.String()+fmt.Sprint(err), "money"),
+				"the agent's words are in %q or %v", log.String(), err)
 		})
 	}
 	t.Cleanup(func() {
@@ -312,9 +300,7 @@ func TestPinnedCard(t *testing.T) {
 		_, _ = w.Write(b)
 	})
 	card, err := a2a.Look(t.Context(), server.URL)
-	if err != nil || card.Name != attackers || len(card.Skills) != 1 || len(card.Interfaces) != 1 {
-		t.Fatalf("%+v, %v", card, err)
-	}
+	stopIf(t, err != nil || card.Name != attackers || len(card.Skills) != 1 || len(card.Interfaces) != 1, "%+v, %v", card, err)
 	changed.Store(1)
 	if err := pinned(t, server.URL, card.SHA256, io.Discard).Check(t.Context()); err != nil {
 		t.Errorf("spelled in another way: %v", err)
@@ -363,16 +349,11 @@ func TestBehindTheGateway(t *testing.T) {
 		}
 		return []protocol.Event{protocol.NewMessage(protocol.MessageRoleAgent, answer)}
 	})
-	conn, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "foreign", bcp.RoleReader)), agents.Options{Name: "foreign"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must(agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "foreign", bcp.RoleReader)), agents.Options{Name: "foreign"}))
 	t.Cleanup(conn.Close)
 	reader := agents.NewReader(conn)
 	reader.OnQuery(asking(t, server.URL, io.Discard).Answer)
-	if err := reader.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, reader.Start(t.Context()))
 	main := m.Connect(t, "main", bcp.RoleController)
 	deliveries := main.Deliveries(t)
 	ask := `{"type":"bcp_query_request","category":1,"fields":[{"name":"urgent","type":"boolean"}]}`
@@ -432,9 +413,7 @@ func TestExpressions(t *testing.T) {
 		if b, ok := got.(jsontext.Value); ok {
 			text = string(b)
 		}
-		if c.want == "" && err == nil || c.want != "" && (err != nil || text != c.want) {
-			t.Errorf("%s: %s, %v", name, text, err)
-		}
+		failIf(t, c.want == "" && err == nil || c.want != "" && (err != nil || text != c.want), "%s: %s, %v", name, text, err)
 	}
 	if _, err := a2a.New(a2a.Config{URL: server.URL, Answers: map[string]string{"x": "result."}}); err == nil || !strings.Contains(err.Error(), "the answer x: 1:") {
 		t.Errorf("a wrong expression: %v", err)
@@ -442,3 +421,5 @@ func TestExpressions(t *testing.T) {
 }
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
+
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf

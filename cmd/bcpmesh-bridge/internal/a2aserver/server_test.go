@@ -178,9 +178,8 @@ func (p *place) ask(t *testing.T, id, data string) *a2a.Task {
 
 func artifact(t *testing.T, task *a2a.Task) string {
 	t.Helper()
-	if len(task.Artifacts) != 1 || len(task.Artifacts[0].Parts) != 1 {
-		t.Fatalf("%s has artifacts %v", task.Status.State, task.Artifacts)
-	}
+	stopIf(t, len(task.Artifacts) != 1 || len(task.Artifacts[0].Parts) != 1,
+		"%s has artifacts %v", task.Status.State, task.Artifacts)
 	b := must(json.Marshal(task.Artifacts[0].Parts[0].Data()))
 	return string(b)
 }
@@ -214,9 +213,7 @@ func TestTask(t *testing.T) {
 	request.Config = &a2a.SendMessageConfig{ReturnImmediately: true}
 	result := must(p.client.SendMessage(t.Context(), request))
 	second := result.(*a2a.Task)
-	if second.Status.State != a2a.TaskStateWorking {
-		t.Errorf("it is %s before there is an answer", second.Status.State)
-	}
+	failIf(t, second.Status.State != a2a.TaskStateWorking, "it is %s before there is an answer", second.Status.State)
 	stop()
 	close(hold)
 	p.mesh.WaitCount(t, 2, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAnswer && d.Verdict == bcp.Accept })
@@ -254,9 +251,7 @@ func TestHeldWorks(t *testing.T) {
 				b, _ := json.Marshal(e.Artifact.Parts[0].Data())
 				answer = string(b)
 			}
-			if err != nil {
-				t.Error(err)
-			}
+			failIf(t, err != nil, "%v", err)
 		}
 	}()
 	if state := <-states; state != a2a.TaskStateWorking {
@@ -288,9 +283,8 @@ func TestHostileReader(t *testing.T) {
 	p.answer = func() (any, error) { return map[string]any{"urgent": hostile, hostile: true}, nil }
 	p.mu.Unlock()
 	task := p.ask(t, "m1", urgent)
-	if task.Status.State != a2a.TaskStateFailed || len(task.Artifacts) != 0 {
-		t.Errorf("%s with %v", task.Status.State, task.Artifacts)
-	}
+	failIf(t, task.Status.State != a2a.TaskStateFailed || len(task.Artifacts) != 0,
+		"%s with %v", task.Status.State, task.Artifacts)
 	for _, news := range []any{hostile, true} {
 		var refused *agents.RefusedError
 		if _, err := p.reader.Push(t.Context(), "main", "alerts", map[string]any{"news": news}, agents.PushOptions{}); err != nil && !errors.As(err, &refused) {
@@ -304,9 +298,7 @@ func TestHostileReader(t *testing.T) {
 		if list, err = p.client.ListTasks(t.Context(), &a2a.ListTasksRequest{ContextID: "subscription:alerts", IncludeArtifacts: true}); err != nil {
 			t.Fatal(err)
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("no push came")
-		}
+		stopIf(t, time.Now().After(deadline), "no push came")
 	}
 	if got := artifact(t, list.Tasks[0]); len(list.Tasks) != 1 || got != `{"news":true}` {
 		t.Errorf("%d pushes, the first %s", len(list.Tasks), got)
@@ -322,9 +314,8 @@ func TestRefused(t *testing.T) {
 	p := newPlace(t)
 	p.serve(t)
 	denied := p.ask(t, "m1", `{"target":"nobody","spec":{"category":1,"fields":[{"name":"urgent","type":"boolean"}]}}`)
-	if denied.Status.State != a2a.TaskStateRejected || !strings.Contains(denied.Status.Message.Parts[0].Text(), "no_channel") {
-		t.Errorf("%s: %v", denied.Status.State, denied.Status.Message)
-	}
+	failIf(t, denied.Status.State != a2a.TaskStateRejected || !strings.Contains(denied.Status.Message.Parts[0].Text(), "no_channel"),
+		"%s: %v", denied.Status.State, denied.Status.Message)
 	text := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("what is up?"))
 	more := message("m2", urgent)
 	more.Message.TaskID = denied.ID
@@ -387,9 +378,7 @@ func approve(t *testing.T, m *meshtest.Mesh) {
 	person := agents.NewApprover(c)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		items, err := person.List(t.Context())
-		if err != nil || time.Now().After(deadline) {
-			t.Fatalf("nothing waits: %v", err)
-		}
+		stopIf(t, err != nil || time.Now().After(deadline), "nothing waits: %v", err)
 		if len(items) == 0 {
 			continue
 		}
@@ -441,4 +430,4 @@ func TestCardUnderItsNamesAlone(t *testing.T) {
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
-var noError = bcptest.NoError
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf

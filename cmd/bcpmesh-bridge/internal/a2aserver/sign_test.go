@@ -31,9 +31,7 @@ func TestSignedCardIsVerified(t *testing.T) {
 		var members map[string]any
 		noError(t, json.Unmarshal(card, &members))
 		signature, ok := members["signatures"].([]any)[0].(map[string]any)
-		if !ok {
-			t.Fatalf("%s", card)
-		}
+		stopIf(t, !ok, "%s", card)
 		delete(members, "signatures")
 		var payload bytes.Buffer
 		e := json.NewEncoder(&payload) // sorts members; the card has no number and nothing that it escapes otherwise
@@ -42,25 +40,17 @@ func TestSignedCardIsVerified(t *testing.T) {
 		protected, _ := signature["protected"].(string)
 		text, _ := signature["signature"].(string)
 		header, err := base64.RawURLEncoding.DecodeString(protected)
-		if err != nil || string(header) != `{"alg":"EdDSA","kid":"k1","typ":"JOSE"}` {
-			t.Errorf("header %s, %v", header, err)
-		}
+		failIf(t, err != nil || string(header) != `{"alg":"EdDSA","kid":"k1","typ":"JOSE"}`, "header %s, %v", header, err)
 		sum := must(base64.RawURLEncoding.DecodeString(text))
 		return ed25519.Verify(public, []byte(protected+"."+base64.RawURLEncoding.EncodeToString(bytes.TrimSpace(payload.Bytes()))), sum)
 	}
-	if !verified(signed) {
-		t.Errorf("the signature of %s is none", signed)
-	}
+	failIf(t, !verified(signed), "the signature of %s is none", signed)
 	for _, change := range [][2]string{{"desk@org1", "mesk@org1"}, {"v1.2.3", "v1.2.4"}, {"https://org1.example", "https://org3.example"}, {`"sha256": "`, `"sha256": "0`}} {
 		other := strings.ReplaceAll(string(signed), change[0], change[1])
-		if other == string(signed) || verified([]byte(other)) {
-			t.Errorf("with %s it is verified, too", change[1])
-		}
+		failIf(t, other == string(signed) || verified([]byte(other)), "with %s it is verified, too", change[1])
 	}
 	for _, value := range []string{": false", ": null", `: ""`, ": 0", ": {}"} {
-		if strings.Contains(string(signed), value) {
-			t.Errorf("it has the default value %q: %s", value, signed)
-		}
+		failIf(t, strings.Contains(string(signed), value), "it has the default value %q: %s", value, signed)
 	}
 	failed := errors.New("no key")
 	if _, err := a2aserver.Sign(card, "k1", func([]byte) ([]byte, error) { return nil, failed }); !errors.Is(err, failed) {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 var testRoute = Route{"sensor", "readings", "main", "site"}
@@ -41,11 +43,7 @@ func newRelay(t *testing.T, a *above, dir string, change func(*Config)) *Relay {
 	if change != nil {
 		change(&c)
 	}
-	r, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must(New(c))(t)
 }
 
 func reading(id bcp.DeliveryID) bcp.Delivery {
@@ -93,14 +91,11 @@ func TestIDs(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if len(a.ids) != 2 || a.ids[0] != a.ids[1] {
-		t.Errorf("ids %q", a.ids)
-	}
+	failIf(t, len(a.ids) != 2 || a.ids[0] != a.ids[1], "ids %q", a.ids)
 	other := testRoute
 	other.To = "elsewhere"
-	if pushID(testRoute, "d1", 0) == pushID(testRoute, "d2", 0) || pushID(testRoute, "d1", 0) == pushID(other, "d1", 0) || pushID(testRoute, "d1", 1) == pushID(testRoute, "d1", 0) {
-		t.Error("two pushes have one id")
-	}
+	failIf(t, pushID(testRoute, "d1", 0) == pushID(testRoute, "d2", 0) || pushID(testRoute, "d1", 0) == pushID(other, "d1", 0) || pushID(testRoute, "d1", 1) == pushID(testRoute, "d1", 0),
+		"two pushes have one id")
 }
 
 // As many deliveries as may be on their way are known when they come again, and one more
@@ -111,9 +106,7 @@ func TestDone(t *testing.T) {
 	r := newRelay(t, a, t.TempDir(), nil)
 	id := func(n int) bcp.DeliveryID { return bcp.DeliveryID("d" + strings.Repeat("x", n+1)) }
 	for n := range maxDone + 1 {
-		if err := r.Deliver(t.Context(), reading(id(n))); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, r.Deliver(t.Context(), reading(id(n))))
 	}
 	for n, pushed := range []int{maxDone + 2, maxDone + 2} { // the oldest is not known, the second is not known any more then
 		if err := r.Deliver(t.Context(), reading(id(n))); err != nil || n == 0 && len(a.ids) != pushed {
@@ -126,9 +119,7 @@ func TestDone(t *testing.T) {
 			t.Fatalf("delivery %d of the window is pushed twice: %v", n, err)
 		}
 	}
-	if r.Carried() != uint64(before) {
-		t.Errorf("%d carried, %d pushed", r.Carried(), before)
-	}
+	failIf(t, r.Carried() != uint64(before), "%d carried, %d pushed", r.Carried(), before)
 }
 
 // A push whose answer was lost is in doubt when the mesh above may have forgotten its id:
@@ -223,9 +214,7 @@ func TestMemoryIsNeeded(t *testing.T) {
 	t.Parallel()
 	for name, content := range map[string]string{"cut": `{"done":["d`, "another member": `{"x":1}`, "too long": strings.Repeat(" ", maxFile+1)} {
 		dir, a := t.TempDir(), &above{}
-		if err := os.WriteFile(filepath.Join(dir, "sensor.json"), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(dir, "sensor.json"), []byte(content), 0o600))
 		if err := newRelay(t, a, dir, nil).Deliver(t.Context(), reading("d1")); err == nil || len(a.ids) > 0 {
 			t.Errorf("%s: %v, pushes %q", name, err, a.ids)
 		}
@@ -239,9 +228,7 @@ func TestMemoryIsNeeded(t *testing.T) {
 		all.Done = append(all.Done, all.Doing)
 	}
 	r := newRelay(t, a, t.TempDir(), nil)
-	if err := r.write("sensor", all); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.write("sensor", all))
 	if _, err := r.remember("sensor"); err != nil {
 		t.Errorf("as much as is ever written: %v", err)
 	}
@@ -265,14 +252,10 @@ func TestReports(t *testing.T) {
 	clean := reading("d1")
 	clean.Taint = bcp.TaintLow
 	for _, d := range []bcp.Delivery{clean, reading("d2")} {
-		if err := r.Deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, r.Deliver(t.Context(), d))
 	}
 	failing = errors.New("not heard")
-	if err := r.Deliver(t.Context(), reading("d3")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.Deliver(t.Context(), reading("d3")))
 	if got := strings.Join(a.did, " "); got != "push report push report report push" {
 		t.Errorf("it did %s", got)
 	}
@@ -312,3 +295,7 @@ func TestRoutes(t *testing.T) {
 		}
 	}
 }
+
+var noError, failIf = bcptest.NoError, bcptest.FailIf
+
+func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

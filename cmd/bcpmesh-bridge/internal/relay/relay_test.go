@@ -212,9 +212,7 @@ func (h *heard) await(t *testing.T, n int) {
 		if count >= n {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d deliveries came", count, n)
-		}
+		stopIf(t, time.Now().After(deadline), "%d of %d deliveries came", count, n)
 	}
 }
 
@@ -224,9 +222,7 @@ func (h *heard) inOrder(t *testing.T, n int) {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.got) != n {
-		t.Fatalf("%d came, want %d: %q", len(h.got), n, h.got)
-	}
+	stopIf(t, len(h.got) != n, "%d came, want %d: %q", len(h.got), n, h.got)
 	for i, got := range h.got {
 		if want := fmt.Sprintf(`{"n":%d} medium`, i); got != want {
 			t.Fatalf("the delivery %d is %s", i, got)
@@ -238,9 +234,7 @@ func (h *heard) inOrder(t *testing.T, n int) {
 func spent(t *testing.T, m *meshtest.Mesh, n int) (bits bcp.Bits) {
 	t.Helper()
 	pushes := m.WaitCount(t, n, accepted)
-	if len(pushes) != n {
-		t.Errorf("%d pushes are accepted, want %d", len(pushes), n)
-	}
+	failIf(t, len(pushes) != n, "%d pushes are accepted, want %d", len(pushes), n)
 	for _, d := range pushes {
 		bits += d.Nominal
 	}
@@ -341,9 +335,7 @@ func TestBudgetAbove(t *testing.T) {
 	room := above.Count(accepted)
 	h.await(t, room)
 	h.inOrder(t, room)
-	if room == 0 || room >= n {
-		t.Fatalf("%d of %d found room", room, n)
-	}
+	stopIf(t, room == 0 || room >= n, "%d of %d found room", room, n)
 	above.Definition = meshtest.Parse(t, head(100_000))
 	above.Restart(t)
 	up.lead(t, above)
@@ -445,4 +437,4 @@ func TestLongestAnswer(t *testing.T) {
 	}
 }
 
-var noError = bcptest.NoError
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf

@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/agentdojo/score"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 func read(t *testing.T, path string, into any) {
@@ -23,9 +25,7 @@ func read(t *testing.T, path string, into any) {
 	if err == nil {
 		err = json.Unmarshal(content, into)
 	}
-	if err != nil {
-		t.Fatal(path, err)
-	}
+	stopIf(t, err != nil, "%v %v", path, err)
 }
 
 // transcript reads calls, each a tool and its arguments, after a change.
@@ -68,9 +68,7 @@ func TestGoals(t *testing.T) {
 			}
 		}
 		s := score.New(made[name].Base, nil, of.Effects)
-		if err := s.Compile(conditions); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Compile(conditions))
 		for id := range conditions {
 			g, has := made[name].Goals[id]
 			if !has || len(g.Near) != 2 {
@@ -81,16 +79,11 @@ func TestGoals(t *testing.T) {
 			if run := s.Replay(transcript(t, g.Calls, g.Answer, same)); !run.Holds(id) {
 				t.Errorf("%s %s is not reached: %v changed", name, id, run.Changed())
 			}
-			if s.Begin("").Holds(id) {
-				t.Errorf("%s %s is reached by nothing", name, id)
-			}
-			if s.Replay(transcript(t, g.Calls, g.Answer, near)).Holds(id) {
-				t.Errorf("%s %s is reached with %q", name, id, g.Near)
-			}
+			failIf(t, s.Begin("").Holds(id), "%s %s is reached by nothing", name, id)
+			failIf(t, s.Replay(transcript(t, g.Calls, g.Answer, near)).Holds(id), "%s %s is reached with %q", name, id, g.Near)
 			for i := range g.Calls {
-				if s.Replay(transcript(t, slices.Delete(slices.Clone(g.Calls), i, i+1), g.Answer, same)).Holds(id) {
-					t.Errorf("%s %s is reached without call %d", name, id, i)
-				}
+				failIf(t, s.Replay(transcript(t, slices.Delete(slices.Clone(g.Calls), i, i+1), g.Answer, same)).Holds(id),
+					"%s %s is reached without call %d", name, id, i)
 			}
 		}
 	}
@@ -106,22 +99,17 @@ func TestStates(t *testing.T) {
 	if err := s.Compile(map[string]string{"added": `changed == ["list", "text"]`, "fails": "nobody.is.there", "broken": "only.x"}); err == nil || !strings.Contains(err.Error(), "fails") {
 		t.Error(err)
 	}
-	if err := s.Compile(map[string]string{"added": `"y" in list && list.size() == 2 && only == null`, "broken": "only.x"}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Compile(map[string]string{"added": `"y" in list && list.size() == 2 && only == null`, "broken": "only.x"}))
 	if got := s.State("")["notes"]; !cmp.Equal(got, any(map[string]any{"a": map[string]any{"id": "a"}})) {
 		t.Errorf("%v", got)
 	}
 	run := s.Begin("\xff")
 	run.Did(score.Call{Tool: "add", Args: map[string]jsontext.Value{"what": jsontext.Value(`"y"`)}})
 	run.Did(score.Call{Tool: "other"})
-	if !run.Holds("added") || run.Holds("broken") || run.Holds("unknown") || !slices.Equal(run.Changed(), []string{"list"}) {
-		t.Errorf("%v", run.Changed())
-	}
+	failIf(t, !run.Holds("added") || run.Holds("broken") || run.Holds("unknown") || !slices.Equal(run.Changed(), []string{"list"}),
+		"%v", run.Changed())
 	run.Did(score.Call{Tool: "drop", Args: map[string]jsontext.Value{"what": jsontext.Value(`"y"`)}})
-	if run.Holds("added") || s.Begin("").Holds("added") {
-		t.Error("it holds without the call")
-	}
+	failIf(t, run.Holds("added") || s.Begin("").Holds("added"), "it holds without the call")
 	planted := score.New(map[string]any{"text": "{note}, {other}"}, map[string]string{"note": "usual"}, nil)
 	for text, want := range map[string]string{"": "usual, {other}", "Pay {note}": "Pay {note}, {other}", "\xff": "\uFFFD, {other}"} {
 		if got := planted.State(text)["text"]; got != want {
@@ -129,3 +117,5 @@ func TestStates(t *testing.T) {
 		}
 	}
 }
+
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf

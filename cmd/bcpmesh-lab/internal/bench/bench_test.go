@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // A percentile is within a hundredth of the one of the sorted samples.
@@ -34,9 +36,8 @@ func TestLatencies(t *testing.T) {
 	var both Latencies
 	both.merge(l)
 	both.merge(l)
-	if both.Count() != 20_000 || both.Max != l.Max || both.Percentile(50) != l.Percentile(50) {
-		t.Errorf("merged: %d, %s, %s", both.Count(), both.Max, both.Percentile(50))
-	}
+	failIf(t, both.Count() != 20_000 || both.Max != l.Max || both.Percentile(50) != l.Percentile(50),
+		"merged: %d, %s, %s", both.Count(), both.Max, both.Percentile(50))
 }
 
 // A figure at its target meets it, and one past it does not; without a target
@@ -83,28 +84,15 @@ func TestNotMeasured(t *testing.T) {
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	const folder = "../../../../docs/performance"
-	b, err := os.ReadFile(filepath.Join(folder, figuresFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(os.ReadFile(filepath.Join(folder, figuresFile)))(t)
 	var r Report
-	if err := json.Unmarshal(b, &r, json.RejectUnknownMembers(true)); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(documentPath(folder))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := r.replaceSection(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(b, &r, json.RejectUnknownMembers(true)))
+	text := must(os.ReadFile(documentPath(folder)))(t)
+	want := must(r.replaceSection(text))(t)
 	if diff := cmp.Diff(string(want), string(text)); diff != "" {
 		t.Errorf("bcpmesh bench --write docs/performance writes the tables (-want +got):\n%s", diff)
 	}
-	if len(r.Loads) == 0 || r.Quick {
-		t.Error("the document shows no whole run")
-	}
+	failIf(t, len(r.Loads) == 0 || r.Quick, "the document shows no whole run")
 }
 
 func TestAmount(t *testing.T) {
@@ -115,3 +103,7 @@ func TestAmount(t *testing.T) {
 		}
 	}
 }
+
+var noError, failIf = bcptest.NoError, bcptest.FailIf
+
+func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

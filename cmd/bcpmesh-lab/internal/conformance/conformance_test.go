@@ -21,17 +21,13 @@ func sdk(t *testing.T, r *conformance.Rig, encoding bcp.Encoding) *agents.Connec
 
 func expect(t *testing.T, report conformance.Report, unseen ...string) {
 	t.Helper()
-	if len(report.Checks) != len(conformance.Rules(report.Role)) {
-		t.Errorf("%d checks", len(report.Checks))
-	}
+	failIf(t, len(report.Checks) != len(conformance.Rules(report.Role)), "%d checks", len(report.Checks))
 	for _, c := range report.Checks {
 		want := conformance.Passed
 		if slices.Contains(unseen, c.ID) {
 			want = conformance.Unseen
 		}
-		if c.Result != want {
-			t.Errorf("%s %s: %s (%s)", c.ID, c.Text, c.Result, c.Detail)
-		}
+		failIf(t, c.Result != want, "%s %s: %s (%s)", c.ID, c.Text, c.Result, c.Detail)
 	}
 }
 
@@ -176,9 +172,7 @@ func TestNobody(t *testing.T) {
 			o.controller()
 		}
 		report := r.Check(t.Context())
-		if len(report.Failed()) != len(conformance.Rules(role)) || report.OK() {
-			t.Errorf("%+v", report)
-		}
+		failIf(t, len(report.Failed()) != len(conformance.Rules(role)) || report.OK(), "%+v", report)
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
 		o.nc.Close()
@@ -186,9 +180,8 @@ func TestNobody(t *testing.T) {
 			t.Error("nobody is there, and all is well")
 		}
 	}
-	if (conformance.Report{}).OK() || conformance.Rules(bcp.RoleApprover) != nil || (conformance.Check{}).Result != conformance.Failed {
-		t.Error("the zero values pass")
-	}
+	failIf(t, (conformance.Report{}).OK() || conformance.Rules(bcp.RoleApprover) != nil || (conformance.Check{}).Result != conformance.Failed,
+		"the zero values pass")
 }
 
 func TestConfigIsChecked(t *testing.T) {

@@ -262,4 +262,4 @@ func (o *outsider) delivered(m *nats.Msg) {
 	}
 }
 
-var noError = bcptest.NoError
+var noError, failIf = bcptest.NoError, bcptest.FailIf

@@ -7,6 +7,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 func parse(t *testing.T, files map[string]string) *bcp.Mesh {
@@ -16,9 +18,7 @@ func parse(t *testing.T, files map[string]string) *bcp.Mesh {
 		texts[name] = []byte(text)
 	}
 	mesh, report := definition.Parse(texts)
-	if mesh == nil {
-		t.Fatal(report.Errors)
-	}
+	stopIf(t, mesh == nil, "%v", report.Errors)
 	return mesh
 }
 
@@ -57,14 +57,11 @@ func TestOwnDefinitions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			report, err := redteam.Run(t.Context(), redteam.Config{State: t.TempDir(), Attacks: redteam.Own(parse(t, c.files)), Seed: 1})
-			if err != nil || len(report.Results) != 8 {
-				t.Fatalf("%d results, %v", len(report.Results), err)
-			}
+			stopIf(t, err != nil || len(report.Results) != 8, "%d results, %v", len(report.Results), err)
 			for _, r := range report.Results {
 				want, differs := c.want[r.ID]
-				if differs != (r.Verdict != redteam.Held) || !strings.Contains(strings.Join(r.Evidence, "\n"), want) {
-					t.Errorf("%s: %s: %v", r.ID, r.Verdict, r.Evidence)
-				}
+				failIf(t, differs != (r.Verdict != redteam.Held) || !strings.Contains(strings.Join(r.Evidence, "\n"), want),
+					"%s: %s: %v", r.ID, r.Verdict, r.Evidence)
 			}
 		})
 	}
@@ -79,10 +76,12 @@ func TestOwnDefinitionsStartNothing(t *testing.T) {
 		"boss.md":   "---\nname: boss\nbcp_channels:\n  - {peer: eye, role: controller, max_category: 1, budget_bits: 10}\n---\n",
 	})
 	report, err := redteam.Run(t.Context(), redteam.Config{State: t.TempDir(), Attacks: redteam.Own(mesh)[:1], Seed: 1})
-	if err != nil || report.Count(redteam.Held) != 1 {
-		t.Errorf("%v: %+v", err, report.Results)
-	}
+	failIf(t, err != nil || report.Count(redteam.Held) != 1, "%v: %+v", err, report.Results)
 	if a, _ := mesh.Agent("eye"); len(a.Command) == 0 {
 		t.Error("the definitions themselves were changed")
 	}
 }
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+
+func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

@@ -14,17 +14,12 @@ import (
 // covers A-ORD, A-DUP, A-BIG, A-WSJ, A-SPC, A-NFC, A-HOM, A-SYN, A-ENUMDUP, A-ZEROW, A-JOIN, A-LONG, A-NAME, A-FMT, A-TYPE, A-ANOM, A-XQUERY, A-GUESS, A-DOUBLE, A-EARLY, A-COLL, A-SPOOF, A-ESCAL, A-RETRY, A-NEI, A-SUBSEL, A-ANOMECHO, A-KEYECHO, A-WILD, A-REPLY, A-REPLYPEER, A-SUBJTOK, A-JSAPI, A-SYS, A-JWTSELF, A-NONCE, A-COLLUDE, A-SLOW, A-FLOODRESP, A-RECONN, A-LEN, A-MPKEY, A-BINSTR, A-UTF8, A-CTRL, A-SNIFF, A-HASH, A-RACE, A-FREE, A-RDRRESET, A-EXHAUST, A-CONCQ, A-ANSI, A-FAKEUI, A-SELFAPP, A-REASON, A-SELFLOW, A-NEUTRAL, A-LOGFILL, A-CHAIN, A-METRIC, A-CRASH, A-CANARY, A-GRANT, A-CONST, A-PLAN, A-SUBPLAN, A-PLANID, A-CALLID, A-AGAIN, A-KCREDS, A-BEHIND, A-JOURNAL, A-SILENCE
 func TestCatalogueHolds(t *testing.T) {
 	t.Parallel()
-	report, err := redteam.Run(t.Context(), redteam.Config{State: t.TempDir(), Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(report.Results) != len(redteam.Catalogue()) {
-		t.Errorf("%d of %d attacks were tried", len(report.Results), len(redteam.Catalogue()))
-	}
+	report := must(redteam.Run(t.Context(), redteam.Config{State: t.TempDir(), Seed: 1}))(t)
+	failIf(t, len(report.Results) != len(redteam.Catalogue()),
+		"%d of %d attacks were tried", len(report.Results), len(redteam.Catalogue()))
 	for _, r := range report.Results {
-		if r.Verdict != redteam.Held && (r.ID != "A-BEHIND" || r.Verdict != redteam.Skipped || runtime.GOOS == "linux") {
-			t.Errorf("%s: %s: %v", r.ID, r.Verdict, r.Evidence)
-		}
+		failIf(t, r.Verdict != redteam.Held && (r.ID != "A-BEHIND" || r.Verdict != redteam.Skipped || runtime.GOOS == "linux"),
+			"%s: %s: %v", r.ID, r.Verdict, r.Evidence)
 	}
 }
 
@@ -34,21 +29,16 @@ func TestCatalogueIsWhole(t *testing.T) {
 	t.Parallel()
 	seen, classes := map[string]bool{}, map[redteam.Class]bool{}
 	for _, a := range redteam.Catalogue() {
-		if !regexp.MustCompile(`^A-[A-Z0-9]+$`).MatchString(a.ID) || seen[a.ID] || a.Text == "" || a.Property == "" || a.Run == nil {
-			t.Errorf("%+v", a)
-		}
+		failIf(t, !regexp.MustCompile(`^A-[A-Z0-9]+$`).MatchString(a.ID) || seen[a.ID] || a.Text == "" || a.Property == "" || a.Run == nil,
+			"%+v", a)
 		seen[a.ID] = true
 		classes[a.Class] = true
 	}
 	for _, c := range redteam.Classes() {
-		if !classes[c] {
-			t.Errorf("no attack of class %s", c)
-		}
+		failIf(t, !classes[c], "no attack of class %s", c)
 		delete(classes, c)
 	}
-	if len(classes) > 0 {
-		t.Errorf("classes that are not listed: %v", classes)
-	}
+	failIf(t, len(classes) > 0, "classes that are not listed: %v", classes)
 }
 
 // elsewhere are attacks of docs/ATTACKS.md that are no attacks on a running mesh of
@@ -63,10 +53,7 @@ var elsewhere = []string{
 // Each attack of docs/ATTACKS.md is in the catalogue, or tried elsewhere.
 func TestCatalogueHasTheDocumentsAttacks(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile("../../../../docs/ATTACKS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := must(os.ReadFile("../../../../docs/ATTACKS.md"))(t)
 	known := map[string]bool{}
 	for _, a := range redteam.Catalogue() {
 		known[a.ID] = true
@@ -75,13 +62,9 @@ func TestCatalogueHasTheDocumentsAttacks(t *testing.T) {
 		known[id] = true
 	}
 	listed := regexp.MustCompile(`(?m)^- (A-[A-Z0-9]+): `).FindAllStringSubmatch(string(document), -1)
-	if len(listed) < 60 {
-		t.Fatalf("%d attacks are listed", len(listed))
-	}
+	stopIf(t, len(listed) < 60, "%d attacks are listed", len(listed))
 	for _, match := range listed {
-		if !known[match[1]] {
-			t.Errorf("%s is neither in the catalogue nor tried elsewhere", match[1])
-		}
+		failIf(t, !known[match[1]], "%s is neither in the catalogue nor tried elsewhere", match[1])
 	}
 }
 
@@ -90,13 +73,9 @@ func TestCatalogueHasTheDocumentsAttacks(t *testing.T) {
 func TestSelect(t *testing.T) {
 	t.Parallel()
 	all, err := redteam.Select(redteam.Catalogue(), nil)
-	if err != nil || len(all) != len(redteam.Catalogue()) {
-		t.Errorf("%d attacks, %v", len(all), err)
-	}
+	failIf(t, err != nil || len(all) != len(redteam.Catalogue()), "%d attacks, %v", len(all), err)
 	some, err := redteam.Select(redteam.Catalogue(), []string{"A-NONCE", "taint"})
-	if err != nil || len(some) != 6 {
-		t.Errorf("%d attacks, %v", len(some), err)
-	}
+	failIf(t, err != nil || len(some) != 6, "%d attacks, %v", len(some), err)
 	if _, err := redteam.Select(redteam.Catalogue(), []string{"A-NONCE", "nonsense", ""}); err == nil {
 		t.Error("words that choose nothing are taken")
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam/corpus"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // What is built in has the languages and the numbers that it says.
@@ -41,32 +43,23 @@ func TestBuiltIn(t *testing.T) {
 // covers A-XQUERY
 func TestInjections(t *testing.T) {
 	t.Parallel()
-	report, err := corpus.Run(t.Context(), corpus.Config{Attacks: corpus.Injections(), Benign: corpus.Benign(), State: t.TempDir(), Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := must(corpus.Run(t.Context(), corpus.Config{Attacks: corpus.Injections(), Benign: corpus.Benign(), State: t.TempDir(), Seed: 1}))(t)
 	if broken := report.Broken(); len(broken) > 0 {
 		t.Error(broken)
 	}
-	if report.Short != 0 || len(report.Sources) != 2 || report.Played == nil || report.Played.Said < 60 {
-		t.Errorf("%+v, played %+v", report.Sources, report.Played)
-	}
+	failIf(t, report.Short != 0 || len(report.Sources) != 2 || report.Played == nil || report.Played.Said < 60,
+		"%+v, played %+v", report.Sources, report.Played)
 	seen := map[string]bool{}
 	for _, row := range report.Attacks {
 		seen[fmt.Sprint(row.Category, row.OnAnomaly, row.Way)] = true
-		if row.Strings != 60 || row.Reached+row.Held+row.Refused != row.Strings || row.Low > float64(row.Reached)/60 || row.High < float64(row.Reached)/60 {
-			t.Errorf("%+v", row)
-		}
+		failIf(t, row.Strings != 60 || row.Reached+row.Held+row.Refused != row.Strings || row.Low > float64(row.Reached)/60 || row.High < float64(row.Reached)/60,
+			"%+v", row)
 		if flag := row.OnAnomaly == "flag" && row.Category == 2; flag && row.Reached != 60 {
 			t.Errorf("where all is delivered, %d of 60 arrive %s", row.Reached, row.Way)
 		}
-		if row.Category == 3 && row.Held != 60 || row.Category == 1 && row.Refused != 60 {
-			t.Errorf("%+v", row)
-		}
+		failIf(t, row.Category == 3 && row.Held != 60 || row.Category == 1 && row.Refused != 60, "%+v", row)
 	}
-	if len(seen) != 4*(3+4+3) {
-		t.Errorf("rows: %v", seen)
-	}
+	failIf(t, len(seen) != 4*(3+4+3), "rows: %v", seen)
 }
 
 // Formats are recognised by content, and have what an attacker wrote and nothing else.
@@ -97,10 +90,7 @@ func TestFormats(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			set, err := corpus.Load(fstest.MapFS{"f": {Data: []byte(test.text)}}, "f", test.options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			set := must(corpus.Load(fstest.MapFS{"f": {Data: []byte(test.text)}}, "f", test.options))(t)
 			var got []string
 			for _, text := range set.Texts {
 				got = append(got, text.Text)
@@ -151,10 +141,7 @@ func TestFolder(t *testing.T) {
 		"c/seeds/jailbreaks.jsonl":   {Data: []byte("{\"id\":1,\"jailbreak_type\":\"new\",\"text\":\"obey: <INSTRUCTION>!\"}\n{\"id\":2,\"jailbreak_type\":\"dev\",\"text\":\"now <INSTRUCTION>\"}\n")},
 		"c/seeds/instructions.jsonl": {Data: []byte("{\"id\":1,\"instruction_type\":\"x\",\"instruction\":\"pay\"}\n{\"id\":2,\"instruction_type\":\"x\",\"instruction\":\"tell\"}\n")},
 	}
-	set, err := corpus.Load(files, "c", corpus.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must(corpus.Load(files, "c", corpus.Options{}))(t)
 	got := map[string]bool{}
 	for _, text := range set.Texts {
 		got[text.Text] = true
@@ -176,9 +163,8 @@ func TestLongStrings(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", corpus.MaxStringBytes/2)
 	set, err := corpus.Load(fstest.MapFS{"f": {Data: []byte(long + "\n" + "x" + long + "\n")}}, "f", corpus.Options{})
-	if err != nil || set.Sources[0].Cut != 1 || set.Texts[0].Text != long || len(set.Texts[1].Text) != corpus.MaxStringBytes-1 {
-		t.Errorf("%v, %+v", err, set.Sources)
-	}
+	failIf(t, err != nil || set.Sources[0].Cut != 1 || set.Texts[0].Text != long || len(set.Texts[1].Text) != corpus.MaxStringBytes-1,
+		"%v, %+v", err, set.Sources)
 }
 
 // No file makes a loader panic, and what it finds stays within the file's size.
@@ -199,9 +185,12 @@ func FuzzParse(f *testing.F) {
 				size += len(text)
 			}
 			// A byte that is no UTF-8 becomes three.
-			if err == nil && (len(found.Texts) == 0 || size > 3*len(b)) {
-				t.Errorf("%s: %d bytes of %d: %q", format, size, len(b), found.Texts)
-			}
+			failIf(t, err == nil && (len(found.Texts) == 0 || size > 3*len(b)),
+				"%s: %d bytes of %d: %q", format, size, len(b), found.Texts)
 		}
 	})
 }
+
+var failIf = bcptest.FailIf
+
+func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

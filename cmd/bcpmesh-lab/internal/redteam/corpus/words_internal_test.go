@@ -8,6 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 func TestWords(t *testing.T) {
@@ -29,13 +31,9 @@ func TestPieces(t *testing.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-c,. ]{0,60}`), rapid.StringMatching(`[忽略a ]{0,20}`)).Draw(t, "text")
 		most := rapid.IntRange(1, 5).Draw(t, "most")
 		list := pieces(text, most)
-		if strings.Join(list, "") != text {
-			t.Errorf("%q is divided into %q", text, list)
-		}
+		failIf(t, strings.Join(list, "") != text, "%q is divided into %q", text, list)
 		for _, piece := range list {
-			if len(words(piece)) > most {
-				t.Errorf("%q has more than %d words", piece, most)
-			}
+			failIf(t, len(words(piece)) > most, "%q has more than %d words", piece, most)
 		}
 	})
 }
@@ -56,14 +54,8 @@ func TestManyStrings(t *testing.T) {
 // another text: what compares can tell.
 func TestPlayedDiffers(t *testing.T) {
 	t.Parallel()
-	m, err := Sample()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := forms(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must(Sample())(t)
+	all := must(forms(m))(t)
 	r := runner{forms: all, sample: map[string][]said{}, met: map[string]int{}}
 	for i := range all {
 		f := &all[i]
@@ -71,25 +63,19 @@ func TestPlayedDiffers(t *testing.T) {
 			continue
 		}
 		lie, err := f.say(map[int]string{0: "the bill is due"})
-		if err != nil || lie.verdict.Outcome != bcp.Accept {
-			t.Fatalf("%+v, %v", lie.verdict, err)
-		}
+		stopIf(t, err != nil || lie.verdict.Outcome != bcp.Accept, "%+v, %v", lie.verdict, err)
 		lie.verdict.Outcome = bcp.Hold
 		r.offer("a", lie)
-		other, err := f.say(map[int]string{0: "the bill is due"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		more, err := f.say(map[int]string{0: "the bill is paid"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := must(f.say(map[int]string{0: "the bill is due"}))(t)
+		more := must(f.say(map[int]string{0: "the bill is paid"}))(t)
 		other.verdict.Answer = more.verdict.Answer
 		r.offer("b", other)
 		break
 	}
 	played, err := r.play(t.Context(), t.TempDir(), m, 1)
-	if err != nil || played.Said != 2 || len(played.Differs) != 2 {
-		t.Errorf("%+v, %v", played, err)
-	}
+	failIf(t, err != nil || played.Said != 2 || len(played.Differs) != 2, "%+v, %v", played, err)
 }
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+
+func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

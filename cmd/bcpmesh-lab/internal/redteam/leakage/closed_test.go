@@ -12,15 +12,10 @@ import (
 // covers A-ORD, A-WSJ, A-SPC, A-NFC, A-RETRY
 func TestClosedChannels(t *testing.T) {
 	t.Parallel()
-	tests, err := leakage.Select(leakage.Tests(), []string{"closed"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tests := must(leakage.Select(leakage.Tests(), []string{"closed"}))(t)
 	report := leakage.Run(t.Context(), leakage.Config{State: t.TempDir(), Tests: tests, Seed: 1, Pairs: 4})
 	for _, r := range report.Results {
-		if r.Verdict != redteam.Held {
-			t.Errorf("%s is %s: %v", r.ID, r.Verdict, r.Evidence)
-		}
+		failIf(t, r.Verdict != redteam.Held, "%s is %s: %v", r.ID, r.Verdict, r.Evidence)
 		t.Log(r.ID, r.TookMS)
 	}
 }

@@ -15,16 +15,11 @@ import (
 // covers P4.2, A-SUBSEL, A-NEI
 func TestMeasuredEncoders(t *testing.T) {
 	t.Parallel()
-	tests, err := leakage.Select(leakage.Tests(), []string{"M-BLOCK-SLOTS", "M-ORDER-OPEN"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tests := must(leakage.Select(leakage.Tests(), []string{"M-BLOCK-SLOTS", "M-ORDER-OPEN"}))(t)
 	report := leakage.Run(t.Context(), leakage.Config{State: t.TempDir(), Tests: tests, Seed: 1, Trials: 192})
 	for _, r := range report.Results {
 		t.Logf("%s took %d ms: %+v", r.ID, r.TookMS, r.Measured)
-		if r.Verdict != redteam.Held || r.Measured == nil {
-			t.Fatalf("%s is %s: %v", r.ID, r.Verdict, r.Evidence)
-		}
+		stopIf(t, r.Verdict != redteam.Held || r.Measured == nil, "%s is %s: %v", r.ID, r.Verdict, r.Evidence)
 		if moves := r.ID != "M-ORDER-OPEN"; moves && r.Measured.Moved < 1 || !moves && r.Measured.Moved > 0.5 {
 			t.Errorf("%s: %+v", r.ID, r.Measured)
 		}
@@ -43,26 +38,25 @@ func TestUncountedChannels(t *testing.T) {
 			tests = append(tests, test)
 		}
 	}
-	if len(tests) != 8 {
-		t.Errorf("%d channels", len(tests))
-	}
+	failIf(t, len(tests) != 8, "%d channels", len(tests))
 	report := leakage.Run(t.Context(), leakage.Config{State: t.TempDir(), Tests: bcptest.Sample(tests, 4), Seed: 1, Trials: 32})
 	for _, r := range report.Results {
 		t.Logf("%s took %d ms: %+v", r.ID, r.TookMS, r.Rate)
-		if r.Verdict != redteam.Held || r.Rate == nil || r.Rate.Trials < 16 || r.Rate.P <= 0 || r.Rate.P > 1 || r.Rate.Seen <= 0 {
-			t.Fatalf("%s is %s: %v", r.ID, r.Verdict, r.Evidence)
-		}
-		if r.ID == "U-TAINT-OPEN" && r.Rate.P > 0.01 || r.ID == "U-SESSION-SLOTS" && r.Rate.P < 1 {
-			t.Errorf("%s: %+v", r.ID, r.Rate)
-		}
+		stopIf(t, r.Verdict != redteam.Held || r.Rate == nil || r.Rate.Trials < 16 || r.Rate.P <= 0 || r.Rate.P > 1 || r.Rate.Seen <= 0,
+			"%s is %s: %v", r.ID, r.Verdict, r.Evidence)
+		failIf(t, r.ID == "U-TAINT-OPEN" && r.Rate.P > 0.01 || r.ID == "U-SESSION-SLOTS" && r.Rate.P < 1,
+			"%s: %+v", r.ID, r.Rate)
 	}
 	text := report.Markdown()
-	if !strings.Contains(text, "### Uncounted") || !bcptest.Fast() && !strings.Contains(text, "| a person acts |") {
-		t.Error(text)
-	}
+	failIf(t, !strings.Contains(text, "### Uncounted") || !bcptest.Fast() && !strings.Contains(text, "| a person acts |"),
+		"%v", text)
 	for table := range strings.SplitSeq(text, "\n\n") {
 		if lines := strings.Split(table, "\n"); len(lines) > 2 && strings.Count(lines[0], "|") != strings.Count(lines[1], "|") {
 			t.Errorf("%s has %s below it, and is no table", lines[0], lines[1])
 		}
 	}
 }
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+
+func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

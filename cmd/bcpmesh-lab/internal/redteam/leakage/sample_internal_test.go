@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // observations are of n trials of k secrets that are charged so much, of which leak says
@@ -42,15 +44,10 @@ func TestPlantedLeaks(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(1, 1))
 			got := analyse(4, observations(4, 2000, c.charged, random, c.leak), 1000, random)
-			if (got.P < 0.001) != c.exceeds {
-				t.Errorf("more than is charged: p is %v of %+v", got.P, got)
-			}
-			if (got.TimeP < 0.001) == !c.inTime && c.inTime || got.TimeP < 0.001 && !c.inTime {
-				t.Errorf("time: p is %v of %+v", got.TimeP, got)
-			}
-			if got.Moved < c.moved || c.unmoving && got.Moved > 0.01 {
-				t.Errorf("moved at least %v", got.Moved)
-			}
+			failIf(t, (got.P < 0.001) != c.exceeds, "more than is charged: p is %v of %+v", got.P, got)
+			failIf(t, (got.TimeP < 0.001) == !c.inTime && c.inTime || got.TimeP < 0.001 && !c.inTime,
+				"time: p is %v of %+v", got.TimeP, got)
+			failIf(t, got.Moved < c.moved || c.unmoving && got.Moved > 0.01, "moved at least %v", got.Moved)
 		})
 	}
 }
@@ -84,16 +81,14 @@ func TestPlantedRates(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(3, 1))
 			got := estimateRate(uncounted{secrets: 2, timed: c.timed}, observations(2, trials, 1, random, func(o *observation) { c.leak(o, random) }), 36*time.Millisecond, random)
-			if (got.P < 0.001) != c.found {
-				t.Errorf("p is %v of %+v", got.P, got)
-			}
-			if got.Trials != trials || got.Moved > 0.07 || got.Seen > 0.03 || got.SeenPerHour < got.Seen*99_999 || got.SeenPerHour > got.Seen*100_001 {
-				t.Errorf("%+v", got)
-			}
+			failIf(t, (got.P < 0.001) != c.found, "p is %v of %+v", got.P, got)
+			failIf(t, got.Trials != trials || got.Moved > 0.07 || got.Seen > 0.03 || got.SeenPerHour < got.Seen*99_999 || got.SeenPerHour > got.Seen*100_001,
+				"%+v", got)
 		})
 	}
 	sure := estimateRate(uncounted{secrets: 2, people: true}, observations(2, trials, 1, rand.New(rand.NewPCG(1, 1)), func(o *observation) { o.said = fmt.Sprint(o.secret) }), time.Millisecond, rand.New(rand.NewPCG(1, 1)))
-	if sure.Moved < 0.95 || sure.PerHour != 0 || sure.SeenPerHour != 0 {
-		t.Errorf("what a person has to do each time has a rate: %+v", sure)
-	}
+	failIf(t, sure.Moved < 0.95 || sure.PerHour != 0 || sure.SeenPerHour != 0,
+		"what a person has to do each time has a rate: %+v", sure)
 }
+
+var failIf = bcptest.FailIf
