@@ -1,7 +1,6 @@
 package definition_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -57,28 +56,4 @@ func TestTrust(t *testing.T) {
 	ch, _ := m.Channel(bcp.ChannelKey{Controller: "main", Reader: "pat"})
 	failIf(t, ch.ReaderRole != "strict" || ch.ControllerRole != "" || !m.RolesRequired()["pat"] || m.RolesRequired()["main"],
 		"%+v", ch)
-}
-
-// covers P14.2
-func TestTrustIsChecked(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ from, to, want string }{
-		"no key":                  {"key: " + trustedKey, "key: none", "expected a public ed25519 key in PEM"},
-		"another kind of key":     {"key: MCow", "key: MCoA", "expected a public ed25519 key in PEM"},
-		"a key that is too short": {"2ik=}", "2g==}", "expected a public ed25519 key in PEM"},
-		"no moment":               {"2027-01-01T00:00:00Z", "2027-01-01", "expected a moment such as"},
-		"a moment elsewhere":      {"2027-01-01T00:00:00Z", `"2027-01-01T01+01:00"`, "expected a moment such as"},
-		"its own organisation":    {"organisation: org1.example", "organisation: org2.example", "this is the mesh's own organisation"},
-		"a requirement twice":     {"- name: strict", "- name: strict\n  - name: strict", "has the same name"},
-		"the built-in one":        {"- name: strict", "- name: dual-llm\n  - name: strict", "there is a requirement \"dual-llm\" already"},
-		"arguments of another":    {"tool_outputs]", "weather]", "these are no arguments of the predicate"},
-		"one that is missing":     {"- name: strict", "- name: strictly", "there is no role requirement \"strict\"; did you mean \"strictly\"?"},
-		"nobody to trust":         {"organisation: org1.example\n", "", "nobody can be accepted"},
-	} {
-		text := strings.Replace(trustMesh, c.from, c.to, 1)
-		stopIf(t, text == trustMesh, "%s: nothing is changed", name)
-		m, report := definition.Parse(trustFiles(text, askingFile))
-		failIf(t, m != nil || len(report.Errors) == 0 || !strings.Contains(report.Errors[0].String(), c.want),
-			"%s: %v", name, report.Errors)
-	}
 }
