@@ -131,13 +131,6 @@ func obey(order []string) {
 			to = os.Stderr
 		}
 		_, _ = to.Write(text)
-	case "count": // lines
-		n, _ := strconv.Atoi(order[1])
-		w := bufio.NewWriter(os.Stdout)
-		for i := range n {
-			_, _ = fmt.Fprintf(w, "line %d\n", i)
-		}
-		_ = w.Flush()
 	case "close": // both streams
 		_ = os.Stdout.Close()
 		_ = os.Stderr.Close()

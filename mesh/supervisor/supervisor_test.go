@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -375,4 +376,34 @@ func TestRaces(t *testing.T) {
 	for name, state := range b.last {
 		failIf(t, state != Stopped, "%s is %s", name, state)
 	}
+}
+
+// A status counts the failures in a row. One that ends well ends the row, and so does
+// being told to end; then nothing of the process before is said.
+//
+// covers P9.2
+func TestFailuresAreCounted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Config{})
+	b.pace.maxFailures = 9
+	c := b.start("main")
+	for n := range 3 {
+		c.print("stderr", fmt.Sprintf("failure %d\n", n))
+		c.tell("exit 1")
+		s := b.expect("main", Waiting)
+		failIf(t, s.Failures != n+1 || s.LastLine != fmt.Sprintf("failure %d", n), "failure %d: %+v", n, s)
+		s = b.expect("main", Starting, Running)
+		failIf(t, s.Failures != n+1, "started again: %+v", s)
+		c = b.accept()
+	}
+	c.tell("exit 0")
+	s := b.expect("main", Resting)
+	failIf(t, s.Failures != 0 || s.LastLine != "" || s.Exit != "exit status 0", "ended well: %+v", s)
+	b.Wake("main")
+	b.expect("main", Starting, Running)
+	b.accept()
+	b.stop()
+	s = b.expect("main", Stopping, Stopped)
+	failIf(t, s.Failures != 0, "told to end: %+v", s)
+	failIf(t, strings.Count(b.text.String(), "agent=main stream=stderr text=\"failure 2\"") != 1, "log:\n%s", b.text)
 }

@@ -5,7 +5,6 @@ package supervisor
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -36,7 +35,7 @@ type bench struct {
 	*Supervisor
 	*switchboard
 	t        *testing.T
-	text     *buffer
+	text     *bcptest.Log
 	onChange func(Status) // the test's own, if it has one
 
 	mu      sync.Mutex
@@ -50,7 +49,7 @@ type bench struct {
 func newBench(t *testing.T, config Config) *bench {
 	t.Helper()
 	b := &bench{
-		switchboard: newSwitchboard(t), t: t, text: &buffer{}, onChange: config.OnChange,
+		switchboard: newSwitchboard(t), t: t, text: &bcptest.Log{}, onChange: config.OnChange,
 		last: map[bcp.AgentName]State{}, starts: map[bcp.AgentName]int{}, changes: map[bcp.AgentName]chan Status{},
 	}
 	if config.Logger == nil {
@@ -130,14 +129,6 @@ func (b *bench) start(agent bcp.AgentName) *child {
 	b.Set([]Program{program(agent, "child", b.path)})
 	b.expect(agent, Starting, Running)
 	return b.accept()
-}
-
-// buffer is a log that can be read while it is written.
-type buffer struct{ bcptest.Log }
-
-// lines returns the lines that contain a text.
-func (b *buffer) lines(with string) []string {
-	return slices.DeleteFunc(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n"), func(line string) bool { return !strings.Contains(line, with) })
 }
 
 // eventually waits for something that nobody announces.
