@@ -86,17 +86,11 @@ func TestReplacedOperatorSignsNothing(t *testing.T) {
 // first.
 //
 // covers A-RECONN
-func TestServerKnowsAccountsBeforeAgentsCome(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	n := b.LoadedAccounts()
-	failIf(t, n < len(b.bundle.Accounts), "%d of %d accounts are known", n, len(b.bundle.Accounts))
-}
-
-// covers A-RECONN
 func TestShutServerLetsNobodyIn(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(c *server.Config) { c.Shut = true })
+	n := b.LoadedAccounts()
+	failIf(t, n < len(b.bundle.Accounts), "%d of %d accounts are known", n, len(b.bundle.Accounts))
 	err := tryConnect(b.URL(), "", must(nkeys.CreateUser()))
 	failIf(t, !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET), "it is not closed: %v", err)
 	b.Open()

@@ -80,7 +80,7 @@ func (c *rawClient) login(b *bench, agent bcp.AgentName, role bcp.Role) {
 	c.heard("PONG")
 }
 
-// show shows creds.
+// show shows creds, and says of itself what is to be in no log.
 func (c *rawClient) show(b *bench, agent bcp.AgentName, role bcp.Role) {
 	c.t.Helper()
 	text := b.issue(agent, role).Text()
@@ -91,7 +91,7 @@ func (c *rawClient) show(b *bench, agent bcp.AgentName, role bcp.Role) {
 	}
 	connect := must(json.Marshal(map[string]any{
 		"jwt": must(jwt.ParseDecoratedJWT(text)), "sig": base64.RawURLEncoding.EncodeToString(must(user.Sign([]byte(nonce[1])))),
-		"protocol": 1, "verbose": false, "pedantic": false,
+		"protocol": 1, "verbose": false, "pedantic": false, "headers": true, "name": "CANARY %s", "lang": "CANARY", "version": "CANARY",
 	}))
 	c.say(fmt.Sprintf("CONNECT %s\r\n", connect))
 }
@@ -111,11 +111,14 @@ func TestSlowClientIsLetIn(t *testing.T) {
 	failIf(t, strings.Contains(told, "PING"), "it is told %q", told)
 }
 
-// covers A-SLOW, A-FLOODRESP, A-JWTSELF
+// covers A-SLOW, A-FLOODRESP, A-JWTSELF, BCP-19
 func TestBoundsHoldOnEachWay(t *testing.T) {
 	everyWay(t, func(t *testing.T, w way) {
 		b := start(t, w)
 		subject := subjects.Session("main")
+		if scheme, _, _ := strings.Cut(b.URL(), "://"); scheme != w.String() {
+			t.Errorf("%s is at %s", w, b.URL())
+		}
 		arrived := listen(t, b.gateway(), subject)
 		publish := func(c *rawClient, size int) {
 			c.say(fmt.Sprintf("PUB %s %d\r\n%s\r\nPING\r\n", subject, size, strings.Repeat("x", size)))

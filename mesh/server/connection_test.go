@@ -46,7 +46,9 @@ func none[T any](t *testing.T, events <-chan T) {
 	}
 }
 
-// covers BCP-7, A-SYS
+// Who connects is told by its scope, and with the host that it comes from.
+//
+// covers BCP-7, A-SYS, A-REVOKED
 func TestWatchTellsWhoConnectsByTheirScope(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -56,9 +58,9 @@ func TestWatchTellsWhoConnectsByTheirScope(t *testing.T) {
 	got := next(t, events)
 	want := server.Connection{Party: server.Party{Agent: "relay", Role: bcp.RoleReader}, Connected: true, ClientID: got.ClientID, UserKey: before.key, Host: "127.0.0.1"}
 	equal(t, want, got)
-	after := b.connect("relay", bcp.RoleController)
+	after := b.connect("relay", bcp.RoleController, from("127.0.0.5"))
 	got = next(t, events)
-	want = server.Connection{Party: server.Party{Agent: "relay", Role: bcp.RoleController}, Connected: true, ClientID: got.ClientID, UserKey: after.key, Host: "127.0.0.1"}
+	want = server.Connection{Party: server.Party{Agent: "relay", Role: bcp.RoleController}, Connected: true, ClientID: got.ClientID, UserKey: after.key, Host: "127.0.0.5"}
 	equal(t, want, got)
 	after.Close()
 	want.Connected, want.Reason = false, "Client Closed"

@@ -59,9 +59,9 @@ func widen(claims *jwt.UserClaims) {
 
 // Who is refused, on every way: a token that is not the mesh's, that says more
 // than the mesh gave, that has ended or was taken back, or that its key does not
-// prove.
+// prove, also by what it signed for another connection.
 //
-// covers A-JWTSELF, A-REVOKED, BCP-7, BCP-19
+// covers A-JWTSELF, A-NONCE, A-REVOKED, BCP-7, BCP-19
 func TestForgedUsersAreRefused(t *testing.T) {
 	everyWay(t, func(t *testing.T, w way) {
 		b := start(t, w)
@@ -136,8 +136,18 @@ func TestForgedUsersAreRefused(t *testing.T) {
 				nc.Close()
 			}
 		}
-		err = try(good, user)
+		var seen []byte
+		signed := func(sign nats.SignatureHandler) error {
+			nc, err := nats.Connect(b.URL(), append(w.options(b), nats.UserJWT(func() (string, error) { return good, nil }, sign), nats.NoReconnect(), nats.Timeout(patience))...)
+			if err == nil {
+				nc.Close()
+			}
+			return err
+		}
+		err = signed(func(nonce []byte) (_ []byte, err error) { seen, err = user.Sign(nonce); return seen, err })
 		stopIf(t, err != nil, "the good ones in between: %v", err)
+		err = signed(func([]byte) ([]byte, error) { return seen, nil })
+		failIf(t, !refuses(err), "replayed: %v", err)
 		noError(t, b.store.Revoke(creds.PublicKey))
 		noError(t, b.UpdateAccounts(t.Context(), b.compile(b.scopes)))
 		for name, token := range map[string]string{
@@ -164,31 +174,6 @@ func as(t *testing.T, signer nkeys.KeyPair, token string, change func(map[string
 	edited := edit(t, token, change)
 	text := edited[:strings.LastIndexByte(edited, '.')]
 	return text + "." + base64.RawURLEncoding.EncodeToString(must(signer.Sign([]byte(text))))
-}
-
-// covers A-NONCE
-func TestSignatureOfAnotherConnectionIsRefused(t *testing.T) {
-	everyWay(t, func(t *testing.T, w way) {
-		b := start(t, w)
-		creds := b.issue("main", bcp.RoleController)
-		token, user := must(jwt.ParseDecoratedJWT(creds.Text())), must(jwt.ParseDecoratedUserNKey(creds.Text()))
-		var seen []byte
-		connect := func(sign nats.SignatureHandler) error {
-			nc, err := nats.Connect(b.URL(), append(w.options(b), nats.UserJWT(func() (string, error) { return token, nil }, sign), nats.NoReconnect(),
-				nats.Timeout(patience))...)
-			if err == nil {
-				nc.Close()
-			}
-			return err
-		}
-		noError(t, connect(func(nonce []byte) ([]byte, error) {
-			signature, err := user.Sign(nonce)
-			seen = signature
-			return signature, err
-		}))
-		err := connect(func([]byte) ([]byte, error) { return seen, nil })
-		failIf(t, !refuses(err), "replayed: %v", err)
-	})
 }
 
 // edit changes the claims of a token and leaves its signature.

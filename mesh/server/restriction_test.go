@@ -57,15 +57,3 @@ func TestRestrictedCredsAreGoodWhereTheyShould(t *testing.T) {
 		}
 	})
 }
-
-// Where a connection comes from is the client's host, also in what is told of it.
-//
-// covers A-REVOKED
-func TestConnectionTellsItsHost(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	events := b.watch()
-	b.connect("main", bcp.RoleController, from("127.0.0.5"))
-	got := next(t, events)
-	failIf(t, !got.Connected || got.Host != "127.0.0.5", "%+v", got)
-}

@@ -15,7 +15,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // way is how agents come to a server. The zero value is plain NATS.
@@ -65,21 +64,6 @@ func (w way) options(b *bench) []nats.Option {
 		return nil
 	}
 	return []nats.Option{nats.Secure(&tls.Config{RootCAs: rootsOf(b.t, b.state)})}
-}
-
-// covers BCP-19
-func TestAddressOfEachWay(t *testing.T) {
-	everyWay(t, func(t *testing.T, w way) {
-		b := start(t, w)
-		if scheme, _, _ := strings.Cut(b.URL(), "://"); scheme != w.String() {
-			t.Errorf("%s is at %s", w, b.URL())
-		}
-		main := b.connect("main", bcp.RoleController)
-		arrived := listen(t, b.gateway(), subjects.Session("main"))
-		publish(t, main.Conn, subjects.Session("main"), "x")
-		flush(t, main.Conn)
-		expect(t, len(arrived()), 1, "it did not arrive")
-	})
 }
 
 // covers BCP-19, A-STRIP
