@@ -1,6 +1,7 @@
 // Package bcp is the pure core of the Bandwidth-Constrained Protocol: it
 // decides what a clean Controller may learn from a tainted Reader, and what
-// that costs in bits.
+// that costs in bits. It prices calls of language models too: before a call at most,
+// afterwards by the provider's count of tokens, in whole billionths of a US dollar.
 //
 // Nothing here talks to a network, a clock, a disk or a source of randomness.
 // Time and fresh identifiers are arguments; the same arguments give the same

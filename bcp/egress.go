@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -160,7 +159,7 @@ type UsageRequest struct {
 	RequestBytes int64 `json:"request_bytes,omitzero"`
 	MaxTokens    int64 `json:"max_output_tokens,omitzero"`
 	// Tokens are those of a settle: none if the provider refused the call.
-	cost.Tokens `json:",inline"`
+	Tokens `json:",inline"`
 	// ModelFault is that of a report: none if the model works.
 	ModelFault `json:",inline"`
 	// Said is what the provider says of a fault: text from outside, without secrets. It is
@@ -212,17 +211,17 @@ type UsageChange struct {
 	Model string   `msgpack:"m,omitempty" json:"model,omitempty"`
 	// Tokens and Cost are what a reserve takes at most, or a settle in fact. Both count up
 	// to Until, Unix nanoseconds. Without a price, as Unpriced says, nothing is known of Cost.
-	Tokens     int64    `msgpack:"t,omitempty" json:"tokens,omitzero"`
-	Input      int64    `msgpack:"n,omitempty" json:"input_tokens,omitzero"`
-	CacheRead  int64    `msgpack:"r,omitempty" json:"cache_read_tokens,omitzero"`
-	CacheWrite int64    `msgpack:"w,omitempty" json:"cache_write_tokens,omitzero"`
-	Output     int64    `msgpack:"o,omitempty" json:"output_tokens,omitzero"`
-	Cost       cost.USD `msgpack:"c,omitempty" json:"usd,omitzero"`
-	Unpriced   bool     `msgpack:"p,omitempty" json:"unpriced,omitzero"`
-	Until      int64    `msgpack:"u,omitempty" json:"until,omitzero"`
+	Tokens     int64 `msgpack:"t,omitempty" json:"tokens,omitzero"`
+	Input      int64 `msgpack:"n,omitempty" json:"input_tokens,omitzero"`
+	CacheRead  int64 `msgpack:"r,omitempty" json:"cache_read_tokens,omitzero"`
+	CacheWrite int64 `msgpack:"w,omitempty" json:"cache_write_tokens,omitzero"`
+	Output     int64 `msgpack:"o,omitempty" json:"output_tokens,omitzero"`
+	Cost       USD   `msgpack:"c,omitempty" json:"usd,omitzero"`
+	Unpriced   bool  `msgpack:"p,omitempty" json:"unpriced,omitzero"`
+	Until      int64 `msgpack:"u,omitempty" json:"until,omitzero"`
 	// UsedTokens and UsedCost, with reservations, are what counts after the decision.
-	UsedTokens int64    `msgpack:"s,omitempty" json:"used_tokens"`
-	UsedCost   cost.USD `msgpack:"d,omitempty" json:"used_usd"`
+	UsedTokens int64 `msgpack:"s,omitempty" json:"used_tokens"`
+	UsedCost   USD   `msgpack:"d,omitempty" json:"used_usd"`
 	// Reserved is the decision of a settle's reserve.
 	Reserved uint64 `msgpack:"e,omitempty" json:"reserved_seq,omitzero"`
 	// Alert is 80 or 100: for the first time in a window so many percent of a budget count.
@@ -248,13 +247,13 @@ func (r *UsageRequest) valid() bool {
 	if r.Act == UsageReport {
 		_, known := faultTexts[r.Fault]
 		fits := r.Fault == "" && r.Status == 0 && r.Said == "" || known && (r.Status == 0 || r.Status >= 100 && r.Status <= 999) && len(r.Said) <= MaxSaid
-		return fits && r.ID == "" && r.Model == "" && r.RequestBytes == 0 && r.MaxTokens == 0 && t == cost.Tokens{}
+		return fits && r.ID == "" && r.Model == "" && r.RequestBytes == 0 && r.MaxTokens == 0 && t == Tokens{}
 	}
 	switch {
 	case r.ModelFault != ModelFault{} || r.Said != "" || !isToken(r.ID, false), min(t.Input, t.CacheRead, t.CacheWrite, t.Output) < 0, max(t.Input, t.CacheRead, t.CacheWrite, t.Output) > MaxCallTokens:
 		return false
 	case r.Act == UsageReserve:
-		return r.Model != "" && len(r.Model) <= MaxModelName && r.RequestBytes > 0 && r.RequestBytes <= maxCallBytes && r.MaxTokens > 0 && r.MaxTokens <= maxCallBytes && t == cost.Tokens{}
+		return r.Model != "" && len(r.Model) <= MaxModelName && r.RequestBytes > 0 && r.RequestBytes <= maxCallBytes && r.MaxTokens > 0 && r.MaxTokens <= maxCallBytes && t == Tokens{}
 	}
 	return r.Act == UsageSettle && r.Model == "" && r.RequestBytes == 0 && r.MaxTokens == 0
 }

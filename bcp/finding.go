@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
 // Finding is something that adds up across the agents and channels of a mesh,
@@ -124,9 +122,9 @@ func combined(m *Mesh, g *graph, f *Flow, i int) []Finding {
 			continue
 		}
 		agents = append(agents, m.Agents[e.peer].Name)
-		nominal = cost.Plus(nominal, e.channel.Budget)
+		nominal = Plus(nominal, e.channel.Budget)
 		if e.channel.CapacityBudget > 0 {
-			capacity = cost.Plus(capacity, e.channel.CapacityBudget)
+			capacity = Plus(capacity, e.channel.CapacityBudget)
 			bounded++
 		}
 	}

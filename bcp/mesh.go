@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
 // Mesh is what an operator declared: a folder of definitions after defaults
@@ -184,7 +182,7 @@ type Run struct {
 	MaxTokens   int // of a turn
 	MaxParallel int // conversations at a time
 	// CostBudget and TokenBudget bound what its model takes over Window (PROTOCOL P15); 0: no limit.
-	CostBudget  cost.USD
+	CostBudget  USD
 	TokenBudget int64
 	Window      time.Duration
 }
@@ -333,19 +331,19 @@ type Model struct {
 	Key     string
 	BaseURL string // empty: the provider's own
 	// Stated is its price as mesh.yaml has it; nil: what [Model.Price] finds.
-	Stated *cost.Price
+	Stated *Price
 }
 
 // Price returns what the model costs, and false if nobody knows it: of an endpoint of
 // the operator's only mesh.yaml tells.
-func (m Model) Price() (cost.Price, bool) {
+func (m Model) Price() (Price, bool) {
 	switch {
 	case m.Stated != nil:
 		return *m.Stated, true
 	case m.BaseURL != "" && m.Provider != "ollama":
-		return cost.Price{}, false
+		return Price{}, false
 	}
-	return cost.Lookup(m.Provider, m.Model)
+	return ListPrice(m.Provider, m.Model)
 }
 
 // Providers are the ways to a model, with where each has its key if a definition does not

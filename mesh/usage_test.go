@@ -10,7 +10,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
@@ -80,7 +79,7 @@ func TestMeter(t *testing.T) {
 	}
 	refused := provider{reply: answered(llm.Usage{Input: 1})}
 	meter := keeper.NewMeter(k, "small", &refused)
-	noError(t, k.Usage(t.Context(), bcp.UsageRequest{Act: bcp.UsageReserve, ID: "all", Model: "small", RequestBytes: 100000 - cost.Overhead - 1, MaxTokens: 1}))
+	noError(t, k.Usage(t.Context(), bcp.UsageRequest{Act: bcp.UsageReserve, ID: "all", Model: "small", RequestBytes: 100000 - bcp.CallOverhead - 1, MaxTokens: 1}))
 	before := m.Count(meshtest.Of(bcp.KindUsage))
 	for range 50 { // a cell that asks on and on
 		_, err := meter.Do(t.Context(), request)

@@ -10,7 +10,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
 // askAgain is how long a keeper refuses calls by itself after one that the budget did not
@@ -53,7 +52,7 @@ func (m *Meter) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 		u, known = reply.Usage, reply.Usage != llm.Usage{}
 	}
 	if known {
-		m.settle(ctx, id, cost.Tokens{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output})
+		m.settle(ctx, id, bcp.Tokens{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output})
 	}
 	return reply, err
 }
@@ -86,7 +85,7 @@ func (m *Meter) resting() bool {
 	return time.Now().Before(m.spent)
 }
 
-func (m *Meter) settle(ctx context.Context, id string, counted cost.Tokens) {
+func (m *Meter) settle(ctx context.Context, id string, counted bcp.Tokens) {
 	for _, n := range []*int64{&counted.Input, &counted.CacheRead, &counted.CacheWrite, &counted.Output} {
 		*n = min(max(0, *n), bcp.MaxCallTokens)
 	}

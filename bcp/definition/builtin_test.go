@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 )
 
@@ -42,9 +41,9 @@ func TestBuiltin(t *testing.T) {
 		got, ok := mesh.ModelOf(name)
 		failIf(t, !ok || got != want, "%s: %+v", name, got)
 	}
-	for front, want := range map[string]*cost.Price{
-		"price: {input: 1, output: 2.5}":                                 {Input: cost.Dollar, CacheRead: cost.Dollar, CacheWrite: cost.Dollar, Output: cost.Dollar * 5 / 2},
-		"price: {input: 1, cache_read: 0, cache_write: 1.25, output: 2}": {Input: cost.Dollar, CacheWrite: cost.Dollar * 5 / 4, Output: 2 * cost.Dollar},
+	for front, want := range map[string]*bcp.Price{
+		"price: {input: 1, output: 2.5}":                                 {Input: bcp.Dollar, CacheRead: bcp.Dollar, CacheWrite: bcp.Dollar, Output: bcp.Dollar * 5 / 2},
+		"price: {input: 1, cache_read: 0, cache_write: 1.25, output: 2}": {Input: bcp.Dollar, CacheWrite: bcp.Dollar * 5 / 4, Output: 2 * bcp.Dollar},
 	} {
 		files := readerWith("command: builtin\nmodel: a\ncost_budget: 1\n")
 		files["mesh.yaml"] = []byte("models:\n- {name: a, provider: openai, model: x, base_url: 'http://x/', key: 'env:A_KEY_1', " + front + "}\n")

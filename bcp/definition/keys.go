@@ -8,7 +8,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
@@ -274,7 +273,7 @@ var (
 		{Name: "max_turns", Field: &ofAgent.Run.MaxTurns, Min: 1, Max: 256, Default: "16", Rule: "A1", Doc: "Turns of the model in one conversation."},
 		{Name: "max_output_tokens", Field: &ofAgent.Run.MaxTokens, Min: 16, Max: 65_536, Default: "1024", Rule: "A1", Doc: "Tokens of one turn of the model."},
 		{Name: "max_parallel", Field: &ofAgent.Run.MaxParallel, Min: 1, Max: 64, Default: "2", Rule: "A1", Doc: "Conversations of the model at one time."},
-		{Name: "cost_budget", Field: &ofAgent.Run.CostBudget, Words: []string{"none"}, Max: int64(cost.MaxUSD / cost.Dollar), Default: "none", Rule: "A1, P15.3",
+		{Name: "cost_budget", Field: &ofAgent.Run.CostBudget, Words: []string{"none"}, Max: int64(bcp.MaxUSD / bcp.Dollar), Default: "none", Rule: "A1, P15.3",
 			Doc: "US dollars that the model may cost. A call reserves the most that it can cost."},
 		{Name: "token_budget", Field: &ofAgent.Run.TokenBudget, Words: []string{"none"}, Min: 1, Max: 1 << 40, Default: "none", Rule: "A1, P15.3", Doc: "Tokens that the model may use, requests and replies together."},
 		{Name: "cost_window", Field: &ofAgent.Run.Window, Min: minute, Max: year, Default: "24h", Rule: "A1, P15.3", Doc: "The sliding window of both budgets."},
@@ -372,7 +371,7 @@ var (
 		{Name: "model", Field: &ofModel.Model.Model, Min: 1, Max: 256, Required: true, Rule: "A1", Doc: "As the provider calls it; for script a file of the folder."},
 		{Name: "key", Field: &ofModel.Key, Type: TypeKeyPlace, DefaultRule: "the provider's, in the environment; with a base_url none", Rule: "A1", Doc: "The API key (tools.md)."},
 		{Name: "base_url", Field: &ofModel.BaseURL, Min: 1, Max: 256, DefaultRule: "the provider's own", Rule: "A1", Doc: "The endpoint, such as http://127.0.0.1:8080/v1."},
-		{Name: "price", Field: &ofModel.Stated, DefaultRule: "the list price of " + cost.Date() + ", if the model is on the list and has no base_url", Rule: "A1, P15.2", Doc: "What a million tokens cost."},
+		{Name: "price", Field: &ofModel.Stated, DefaultRule: "the list price of " + bcp.PriceDate() + ", if the model is on the list and has no base_url", Rule: "A1, P15.2", Doc: "What a million tokens cost."},
 	})
 	ofNotify    routeForm
 	LevelNotify = level("a notification route", "notify", &ofNotify, []Key{
@@ -507,7 +506,7 @@ var (
 		{Name: "permission_proof", Field: &ofEvidence.Proof, DefaultRule: "none is needed", Rule: "DUAL-92", Doc: "A permission proof without holes."},
 		{Name: "max_age", Field: &ofEvidence.Age, Min: 1, Max: 7 * day, DefaultRule: "as old as the attestation may be", Rule: "DUAL-93", Doc: "How old the attestation may be."},
 	})
-	ofPrice    cost.Price
+	ofPrice    bcp.Price
 	LevelPrice = level("a price", "price", &ofPrice, []Key{
 		{Name: "input", Field: &ofPrice.Input, Max: maxPrice, Required: true, Rule: "P15.3", Doc: "Of the request."},
 		{Name: "output", Field: &ofPrice.Output, Max: maxPrice, Required: true, Rule: "P15.3", Doc: "Of the reply."},

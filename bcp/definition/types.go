@@ -19,7 +19,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
@@ -86,7 +85,7 @@ var (
 	TypeBits = &Type{want: "a number of bits from {min} to {max} with at most nine decimals", kinds: []string{nodeInteger, nodeNumber}, code: CodeOutOfRange,
 		unit: int64(bcp.Bit), parse: numeric(bcp.ParseBits)}
 	TypeUSD = &Type{want: "a number of US dollars from {min} to {max} with at most nine decimals", kinds: []string{nodeInteger, nodeNumber}, code: CodeOutOfRange,
-		unit: int64(cost.Dollar), parse: numeric(cost.ParseUSD)}
+		unit: int64(bcp.Dollar), parse: numeric(bcp.ParseUSD)}
 	TypeDuration = &Type{want: "a duration from {min} to {max} such as 90s, 15m, 1h30m or 7d", bound: formatDuration, // seconds
 		unit: int64(time.Second), parse: numeric(parseDuration)}
 	TypeRate     = &Type{want: "a rate from {min}/m to {max}/m such as 30/m or 1/s", parse: numeric(parseRate)} // events a minute
@@ -153,7 +152,7 @@ var (
 var fieldTypes = map[reflect.Type]*Type{
 	reflect.TypeFor[string](): TypeText, reflect.TypeFor[bcp.AgentName](): TypeName, reflect.TypeFor[bcp.SubscriptionID](): TypeSubscription,
 	reflect.TypeFor[int](): TypeInteger, reflect.TypeFor[int64](): TypeInteger, reflect.TypeFor[*int64](): TypeInteger, reflect.TypeFor[bcp.Category](): TypeInteger,
-	reflect.TypeFor[bool](): TypeBoolean, reflect.TypeFor[*bool](): TypeBoolean, reflect.TypeFor[bcp.Bits](): TypeBits, reflect.TypeFor[cost.USD](): TypeUSD,
+	reflect.TypeFor[bool](): TypeBoolean, reflect.TypeFor[*bool](): TypeBoolean, reflect.TypeFor[bcp.Bits](): TypeBits, reflect.TypeFor[bcp.USD](): TypeUSD,
 	reflect.TypeFor[time.Duration](): TypeDuration, reflect.TypeFor[bcp.Rate](): TypePushRate, reflect.TypeFor[*time.Location](): TypeTimeZone,
 	reflect.TypeFor[bcp.SecretName](): TypeSecretName, reflect.TypeFor[map[string][]string](): TypeWordLists,
 	reflect.TypeFor[[]string](): TypeTexts, reflect.TypeFor[[]kernel.Capability](): TypeTexts, reflect.TypeFor[[]bcp.AgentName](): TypeNames, reflect.TypeFor[[]netip.Prefix](): TypePrefixes,

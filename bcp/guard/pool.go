@@ -3,10 +3,9 @@ package guard
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"time"
-
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
 // PoolLimits bound what an agent sends out over a sliding window. The zero value lets nothing out.
@@ -80,8 +79,8 @@ func (p *Pool) Use(now time.Time) PoolUse {
 	}
 	for _, r := range p.open {
 		if r.Until > at {
-			u.ReservedBytes = cost.Plus(u.ReservedBytes, r.Bytes)
-			u.Hosts[r.Host] = cost.Plus(u.Hosts[r.Host], r.Bytes)
+			u.ReservedBytes = plus(u.ReservedBytes, r.Bytes)
+			u.Hosts[r.Host] = plus(u.Hosts[r.Host], r.Bytes)
 		}
 	}
 	return u
@@ -120,7 +119,7 @@ func (p *Pool) Fit(now time.Time, l PoolLimits, h PoolHop) Fit {
 	case h.Bytes > l.Bytes-u.Bytes-u.ReservedBytes:
 		return FitsBytes
 	// What is counted of a host that nobody knows any more may have been of this one.
-	case h.Bytes > l.HostBytes-cost.Plus(u.Hosts[h.Host], u.Hosts[""]):
+	case h.Bytes > l.HostBytes-plus(u.Hosts[h.Host], u.Hosts[""]):
 		return FitsHost
 	}
 	return Fits
@@ -208,7 +207,7 @@ func (w window) find(until int64) int {
 
 func (w window) sum(now int64) (sum int64) {
 	for _, p := range w.after(now) {
-		sum = cost.Plus(sum, p.Sum)
+		sum = plus(sum, p.Sum)
 	}
 	return sum
 }
@@ -220,7 +219,7 @@ func (w window) add(until, n int64) window {
 	i := w.find(until)
 	if i < len(w) && w[i].Until == until {
 		w = slices.Clone(w)
-		w[i].Sum = cost.Plus(w[i].Sum, n)
+		w[i].Sum = plus(w[i].Sum, n)
 		return w
 	}
 	return slices.Insert(slices.Clone(w), i, windowPart{until, n})
@@ -233,4 +232,12 @@ func (w window) isValid() bool {
 		}
 	}
 	return true
+}
+
+// plus adds sizes of no less than none, up to the greatest there is.
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
 // A history is written one act a line, with what the decision must show behind
@@ -182,10 +181,10 @@ func testMesh() *bcp.Mesh {
 	mesh.Channels[2].Subscriptions = []bcp.Subscription{subscription("alarm", "yes")}
 	mesh.Agents[4].Egress = bcp.Egress{Hosts: []string{"docs.example.org", "*.example.net", "127.0.0.1:8080"}, Budget: 1000 * bcp.Bit, Window: time.Hour, MaxBytes: 8 << 20, MaxHostBytes: 4 << 20}
 	mesh.Models = []bcp.Model{
-		{Name: "small", Provider: "openai", Model: "m", BaseURL: "http://127.0.0.1:1", Stated: &cost.Price{Input: cost.Dollar, CacheRead: cost.Dollar / 10, CacheWrite: 2 * cost.Dollar, Output: 5 * cost.Dollar}},
+		{Name: "small", Provider: "openai", Model: "m", BaseURL: "http://127.0.0.1:1", Stated: &bcp.Price{Input: bcp.Dollar, CacheRead: bcp.Dollar / 10, CacheWrite: 2 * bcp.Dollar, Output: 5 * bcp.Dollar}},
 		{Name: "unpriced", Provider: "openai", Model: "m", BaseURL: "http://127.0.0.1:1"},
 	}
-	mesh.Agents[4].Run = bcp.Run{CostBudget: cost.Dollar / 2, TokenBudget: 100_000, Window: time.Hour}
+	mesh.Agents[4].Run = bcp.Run{CostBudget: bcp.Dollar / 2, TokenBudget: 100_000, Window: time.Hour}
 	return mesh
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -127,7 +126,7 @@ func (s *State) settleUsage(d bcp.Decision, a *agentState, r bcp.UsageRequest) (
 	case priced:
 		c.Cost = price.Of(r.Tokens)
 	default:
-		c.Cost = cost.USD(money.Bytes)
+		c.Cost = bcp.USD(money.Bytes)
 	}
 	d.Verdict, c.Until = bcp.Accept, usageLimits(run, 0).Until(d.At())
 	u.count(&d, use{c.Tokens, -call.Bytes}, use{int64(c.Cost), -money.Bytes})
@@ -154,13 +153,13 @@ type use struct{ settled, reserved int64 }
 // count says what counts after a decision that adds so much: also if a provider says
 // that it counted more than there are numbers.
 func (u *usageState) count(d *bcp.Decision, tokens, money use) {
-	d.Usage.UsedTokens, d.Usage.UsedCost = tokens.bytesAfter(u.tokens, d.At()), cost.USD(money.bytesAfter(u.money, d.At()))
+	d.Usage.UsedTokens, d.Usage.UsedCost = tokens.bytesAfter(u.tokens, d.At()), bcp.USD(money.bytesAfter(u.money, d.At()))
 }
 
 // ModelUse is what counts of the model of an agent at a time, reserved calls included.
-func (s *State) ModelUse(agent bcp.AgentName, now time.Time) (tokens int64, money cost.USD) {
+func (s *State) ModelUse(agent bcp.AgentName, now time.Time) (tokens int64, money bcp.USD) {
 	if a := s.agents[agent]; a != nil {
-		tokens, money = use{}.bytesAfter(a.usage.tokens, now), cost.USD(use{}.bytesAfter(a.usage.money, now))
+		tokens, money = use{}.bytesAfter(a.usage.tokens, now), bcp.USD(use{}.bytesAfter(a.usage.money, now))
 	}
 	return tokens, money
 }
@@ -168,7 +167,7 @@ func (s *State) ModelUse(agent bcp.AgentName, now time.Time) (tokens int64, mone
 func (add use) bytesAfter(p *guard.Pool, now time.Time) int64 {
 	counts := p.Use(now)
 	reserved := counts.ReservedBytes + add.reserved
-	return cost.Plus(cost.Plus(counts.Bytes, add.settled), reserved)
+	return bcp.Plus(bcp.Plus(counts.Bytes, add.settled), reserved)
 }
 
 func (u *usageState) refused(d bcp.Decision, check bcp.Check, code bcp.Code) bcp.Decision {
@@ -229,7 +228,7 @@ func (s *State) applyUsage(d *bcp.Decision) error {
 	default:
 		return errUnfounded
 	}
-	if tokens, usd := (use{}).bytesAfter(u.tokens, d.At()), cost.USD((use{}).bytesAfter(u.money, d.At())); tokens != c.UsedTokens || usd != c.UsedCost {
+	if tokens, usd := (use{}).bytesAfter(u.tokens, d.At()), bcp.USD((use{}).bytesAfter(u.money, d.At())); tokens != c.UsedTokens || usd != c.UsedCost {
 		return fmt.Errorf("the model of %s would have taken %d tokens and %s USD and is recorded with %d and %s", d.Agent, tokens, usd, c.UsedTokens, c.UsedCost)
 	}
 	return nil

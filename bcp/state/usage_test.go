@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
 // calling is a keeper's request, in the form of the world's acts.
@@ -28,7 +27,7 @@ func called(id string, input, output int64) string {
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	// 50,000 tokens of the request at 2 dollars a million, and 50,000 of the reply at 5: 0.35 dollars.
-	const bytes, tokens = 50_000 - cost.Overhead, 50_000
+	const bytes, tokens = 50_000 - bcp.CallOverhead, 50_000
 	newWorld(t, testMesh()).play(`
 		usage web {"act":"reserve","call_id":"a b","model":"small","request_bytes":1,"max_output_tokens":1}  => reject malformed
 		usage web {"act":"reserve","call_id":"a","model":"small","request_bytes":0,"max_output_tokens":1}  => reject malformed
@@ -56,9 +55,9 @@ func TestUsage(t *testing.T) {
 		wait 62m
 		` + calling("c", "small", bytes, tokens) + `  => accept`)
 	for _, c := range []struct {
-		budget cost.USD
+		budget bcp.USD
 		want   string
-	}{{cost.Dollar * 35 / 100, "accept"}, {cost.Dollar*35/100 - 1, "reject budget_exhausted"}} {
+	}{{bcp.Dollar * 35 / 100, "accept"}, {bcp.Dollar*35/100 - 1, "reject budget_exhausted"}} {
 		mesh := testMesh()
 		mesh.Agents[4].Run.TokenBudget, mesh.Agents[4].Run.CostBudget = 0, c.budget
 		newWorld(t, mesh).play(calling("a", "small", bytes, tokens) + "  => " + c.want)
@@ -172,7 +171,7 @@ func TestUsageNeverExceeds(t *testing.T) {
 				continue
 			}
 			used := w.last.Usage
-			if open[id] = used.Tokens; used.UsedTokens > 100_000+over || used.UsedCost > cost.Dollar/2+cost.USD(over)*5000 {
+			if open[id] = used.Tokens; used.UsedTokens > 100_000+over || used.UsedCost > bcp.Dollar/2+bcp.USD(over)*5000 {
 				rt.Fatalf("%+v, %d beyond", used, over)
 			}
 		}

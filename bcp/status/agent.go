@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
 // State says how an agent is, in a word.
@@ -79,10 +78,10 @@ type Command struct {
 // ModelUse is what counts of an agent's model now, and what its definition allows in a
 // window (PROTOCOL P15). Calls that are not settled count as the most that they can take.
 type ModelUse struct {
-	Tokens      int64    `json:"tokens"`
-	USD         cost.USD `json:"usd"`
-	TokenBudget int64    `json:"token_budget,omitzero"` // 0: no limit
-	CostBudget  cost.USD `json:"cost_budget_usd,omitzero"`
+	Tokens      int64   `json:"tokens"`
+	USD         bcp.USD `json:"usd"`
+	TokenBudget int64   `json:"token_budget,omitzero"` // 0: no limit
+	CostBudget  bcp.USD `json:"cost_budget_usd,omitzero"`
 }
 
 // ModelFailing is why an agent's model fails, as its keeper says, and since when.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
 // usualWindow is the window of an agent whose definition is not at hand.
@@ -19,17 +18,17 @@ type Use struct {
 	Model string        `json:"model"`
 	Calls int           `json:"calls"`
 	// Refused are calls that were not allowed.
-	Refused     int `json:"refused"`
-	cost.Tokens `json:",inline"`
-	Cost        cost.USD `json:"usd"`
+	Refused    int `json:"refused"`
+	bcp.Tokens `json:",inline"`
+	Cost       bcp.USD `json:"usd"`
 	// Unpriced says that nobody knew the price of a call.
-	Unpriced       bool     `json:"unpriced,omitzero"`
-	ReservedTokens int64    `json:"reserved_tokens"`
-	ReservedCost   cost.USD `json:"reserved_usd"`
+	Unpriced       bool    `json:"unpriced,omitzero"`
+	ReservedTokens int64   `json:"reserved_tokens"`
+	ReservedCost   bcp.USD `json:"reserved_usd"`
 	// Delivered are the bits of the agent's answers and pushes meanwhile, whichever of its
 	// models took part.
 	Delivered   bcp.Bits `json:"delivered_bits"`
-	CostBudget  cost.USD `json:"cost_budget_usd,omitzero"`
+	CostBudget  bcp.USD  `json:"cost_budget_usd,omitzero"`
 	TokenBudget int64    `json:"token_budget,omitzero"`
 	Window      int64    `json:"window_seconds"`
 }
@@ -91,8 +90,8 @@ func (u *Tally) Add(d *bcp.Decision) {
 			delete(u.opened, c.Reserved)
 		}
 		if counts {
-			t.Input, t.CacheRead, t.CacheWrite, t.Output = cost.Plus(t.Input, c.Input), cost.Plus(t.CacheRead, c.CacheRead), cost.Plus(t.CacheWrite, c.CacheWrite), cost.Plus(t.Output, c.Output)
-			t.Cost, t.Unpriced = cost.Plus(t.Cost, c.Cost), t.Unpriced || c.Unpriced
+			t.Input, t.CacheRead, t.CacheWrite, t.Output = bcp.Plus(t.Input, c.Input), bcp.Plus(t.CacheRead, c.CacheRead), bcp.Plus(t.CacheWrite, c.CacheWrite), bcp.Plus(t.Output, c.Output)
+			t.Cost, t.Unpriced = bcp.Plus(t.Cost, c.Cost), t.Unpriced || c.Unpriced
 		}
 	case counts && c.Act == bcp.UsageReserve:
 		t := u.of(d.Agent, c.Model)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
@@ -17,7 +16,7 @@ func TestTally(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	later := now.Add(time.Minute).UnixNano()
-	mesh := &bcp.Mesh{Agents: []bcp.Agent{{Name: "a", Builtin: true, Model: "m", Run: bcp.Run{Window: time.Hour, CostBudget: cost.Dollar}}, {Name: "b"}}}
+	mesh := &bcp.Mesh{Agents: []bcp.Agent{{Name: "a", Builtin: true, Model: "m", Run: bcp.Run{Window: time.Hour, CostBudget: bcp.Dollar}}, {Name: "b"}}}
 	uses := status.NewTally(mesh, now)
 	usage := func(seq uint64, c bcp.UsageChange) bcp.Decision {
 		return bcp.Decision{Seq: seq, Kind: bcp.KindUsage, Agent: "a", Verdict: bcp.Accept, Usage: &c}
@@ -39,8 +38,8 @@ func TestTally(t *testing.T) {
 		uses.Add(&d)
 	}
 	want := []status.Use{
-		{Agent: "a", Model: "m", Calls: 2, Refused: 1, Tokens: cost.Tokens{Input: 10, Output: 2}, Cost: 6, ReservedTokens: 100, ReservedCost: 50, Delivered: 3 * bcp.Bit, CostBudget: cost.Dollar, Window: 3600},
-		{Agent: "a", Model: "n", Calls: 1, Tokens: cost.Tokens{Output: 5}, Unpriced: true, Delivered: 3 * bcp.Bit, CostBudget: cost.Dollar, Window: 3600},
+		{Agent: "a", Model: "m", Calls: 2, Refused: 1, Tokens: bcp.Tokens{Input: 10, Output: 2}, Cost: 6, ReservedTokens: 100, ReservedCost: 50, Delivered: 3 * bcp.Bit, CostBudget: bcp.Dollar, Window: 3600},
+		{Agent: "a", Model: "n", Calls: 1, Tokens: bcp.Tokens{Output: 5}, Unpriced: true, Delivered: 3 * bcp.Bit, CostBudget: bcp.Dollar, Window: 3600},
 	}
 	for range 2 {
 		if got := uses.List(); !slices.Equal(got, want) {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
@@ -16,7 +16,7 @@ func TestAgentsModel(t *testing.T) {
 	t.Parallel()
 	for want, u := range map[string]*status.ModelUse{
 		"": nil, "its model takes 1 token": {Tokens: 1}, "its model takes 20 tokens of 100": {Tokens: 20, TokenBudget: 100},
-		"its model takes 20 tokens, 0.5 USD": {Tokens: 20, USD: cost.Dollar / 2}, "its model takes 20 tokens, 0 USD of 2": {Tokens: 20, CostBudget: 2 * cost.Dollar},
+		"its model takes 20 tokens, 0.5 USD": {Tokens: 20, USD: bcp.Dollar / 2}, "its model takes 20 tokens, 0 USD of 2": {Tokens: 20, CostBudget: 2 * bcp.Dollar},
 	} {
 		if got := tell.Agent(&status.Agent{State: status.Connected, Model: u}, time.Now()); got != want {
 			t.Errorf("%+v: %q, want %q", u, got, want)

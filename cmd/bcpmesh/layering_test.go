@@ -70,19 +70,17 @@ const (
 )
 
 var rules = []rule{
-	{folder: "bcp", core: true, internal: []string{"bcp/cost", "bcp/guard", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack, textLib}},
+	{folder: "bcp", core: true, internal: []string{"bcp/guard", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack, textLib}},
 	// Decides from what it remembers, and is told of records alone.
-	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/kernel", "bcp/status", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
+	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/contract", "bcp/guard", "bcp/kernel", "bcp/status", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
 	// Narrows definitions to what was said, and knows nothing of where that is kept.
 	{folder: "bcp/tighten", core: true, internal: []string{"bcp"}, external: []string{jsonText}},
 	// Judges bytes by rules of its own; whether a model wrote a number the library says.
 	{folder: "bcp/wire", core: true, external: []string{jsonText}},
-	// What calls of models cost.
-	{folder: "bcp/status", core: true, internal: []string{"bcp", "bcp/cost"}},
-	{folder: "bcp/cost", core: true, external: []string{jsonText}},
+	{folder: "bcp/status", core: true, internal: []string{"bcp"}},
 	{folder: "bcp/text", core: true, external: []string{jsonText, textLib}},
 	// Decides what agents read and where they reach; package bcp asks it, so it knows nothing of bcp.
-	{folder: "bcp/guard", core: true, internal: []string{"bcp/cost"}, external: []string{internationalNames, jsonText, textLib}},
+	{folder: "bcp/guard", core: true, external: []string{internationalNames, jsonText, textLib}},
 	{folder: "bcp/constraint", core: true, internal: []string{"bcp"}, external: []string{"cel.dev/cel-go"}},
 	// Shows hostile text to people, and knows nothing of what it is.
 	{folder: "bcp/inert", core: true},
@@ -95,7 +93,7 @@ var rules = []rule{
 	{folder: "bcp/contract", core: true, internal: []string{"bcp", "bcp/wire"}, external: []string{jsonText, textLib}},
 	{
 		folder: "bcp/definition", core: true,
-		internal: []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/text", "bcp/wire"},
+		internal: []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/text", "bcp/wire"},
 		external: []string{cronParser, jsonText, textLib, yamlText},
 	},
 
@@ -116,7 +114,7 @@ var rules = []rule{
 	{folder: "jetstream/verify", core: true, external: []string{noteFormat, treeHashes, zstdFormat}},
 
 	// What an agent links against: it never sees the mesh, its streams or its keys.
-	{folder: "agents", internal: []string{"accounts/disk", "bcp", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/status", "bcp/wire", "subjects"}, external: []string{jsonText, jwtClaims, logging, natsClient, nkeys}},
+	{folder: "agents", internal: []string{"accounts/disk", "bcp", "bcp/contract", "bcp/guard", "bcp/status", "bcp/wire", "subjects"}, external: []string{jsonText, jwtClaims, logging, natsClient, nkeys}},
 
 	// Starts and confines somebody's program, and knows nothing of what it is for.
 	{folder: "agents/process", internal: []string{"bcp/guard", "bcp/inert"}, external: []string{jsonText, "github.com/landlock-lsm/go-landlock/landlock", logging, "golang.org/x/net/bpf", "golang.org/x/sys/unix"}},
@@ -138,7 +136,7 @@ var rules = []rule{
 	// Reads mail, for a model as well; who copies it from a server reads none, and alone has a network, by an exception.
 	{folder: "agents/mailbox", internal: []string{"accounts/disk", "agents/decode", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{fileLock, jsonText, logging}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
-	{folder: "agents/keeper", internal: []string{"agents", "agents/cell", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "bcp", "bcp/cost", "bcp/guard", "bcp/kernel"}, external: []string{"golang.org/x/sync/semaphore", jsonText, logging}},
+	{folder: "agents/keeper", internal: []string{"agents", "agents/cell", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "bcp", "bcp/guard", "bcp/kernel"}, external: []string{"golang.org/x/sync/semaphore", jsonText, logging}},
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.
 	{folder: "agents/cell", internal: []string{"accounts/disk", "agents/fetch", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/tool", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
@@ -163,7 +161,7 @@ var rules = []rule{
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys, noteFormat, treeHashes},
 	},
 	// It is told what happened, may look at the state, and talks to a collector of traces; the mesh does not know of it.
-	{folder: "mesh/telemetry", internal: []string{"agents/fetch", "bcp", "bcp/cost", "bcp/guard", "bcp/state", "bcp/status", "bcp/text"}, external: []string{"github.com/go-logr/logr", logging, openTelemetry, prometheus}},
+	{folder: "mesh/telemetry", internal: []string{"agents/fetch", "bcp", "bcp/guard", "bcp/state", "bcp/status", "bcp/text"}, external: []string{"github.com/go-logr/logr", logging, openTelemetry, prometheus}},
 	// Pages for people: a client of the mesh like any other.
 	{folder: "mesh/web", internal: []string{"accounts", "agents", "bcp", "bcp/inert", "bcp/status", "bcp/tell"}, external: []string{jsonText, logging}},
 	{
@@ -215,7 +213,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/audit", program: true,
-		internal: []string{"accounts", "accounts/disk", "agents", "bcp", "bcp/constraint", "bcp/cost", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/status", "bcp/tell", "bcp/tighten", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "jetstream", "jetstream/verify", "mesh", "subjects"},
+		internal: []string{"accounts", "accounts/disk", "agents", "bcp", "bcp/constraint", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/status", "bcp/tell", "bcp/tighten", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "jetstream", "jetstream/verify", "mesh", "subjects"},
 		external: []string{commandLines, jsonText, logging, progressBars},
 	},
 	{
@@ -230,7 +228,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/disk", "agents", "agents/cell", "agents/fetch", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/process", "agents/stdio", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
+		internal: []string{"accounts/disk", "agents", "agents/cell", "agents/fetch", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/process", "agents/stdio", "agents/wrap", "bcp", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{
@@ -271,7 +269,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh-lab/agentdojo", program: true,
-		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/keeper", "agents/mcp", "bcp/contract", "bcp/cost", "bcp/definition", "bcp/guard", "bcp/kernel", "cmd/bcpmesh-lab/agentdojo/score", "mesh"}, corePackages...),
+		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/keeper", "agents/mcp", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "cmd/bcpmesh-lab/agentdojo/score", "mesh"}, corePackages...),
 		external: []string{jsonText, logging, "github.com/goccy/go-yaml"},
 	},
 	// Judges what was done by states and effects. It imports nothing of ours, so that no fault of the product hides in a score.
@@ -302,7 +300,7 @@ var rules = []rule{
 }
 
 // corePackages may not be imported by a core package through this list: each names what it needs.
-var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/status", "bcp/tell", "bcp/text", "bcp/tighten", "bcp/wire", "subjects"}
+var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/status", "bcp/tell", "bcp/text", "bcp/tighten", "bcp/wire", "subjects"}
 
 // onlyIn names folders that alone may import a module, also where a rule says "*".
 var onlyIn = map[string][]string{

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
@@ -268,7 +267,7 @@ func (m *Metrics) countUsage(d *bcp.Decision) {
 		for i, n := range [...]int64{u.Input, u.CacheRead, u.CacheWrite, u.Output} {
 			m.add(modelTokens, float64(n), agent, tokenKinds[i])
 		}
-		m.add(modelCost, float64(u.Cost)/float64(cost.Dollar), agent)
+		m.add(modelCost, float64(u.Cost)/float64(bcp.Dollar), agent)
 	case u.Act == bcp.UsageReserve:
 		m.add(eventsTotal, 1, agent, "model_call", "")
 	}

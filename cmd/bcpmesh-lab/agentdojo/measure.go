@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/agentdojo/score"
 )
 
@@ -51,7 +50,7 @@ type row struct {
 	// signatures if the tasks of a mesh are done at once, which the first row has.
 	Alone, Together [2]int
 	Sieges          sieges // of the kernel, by an attacker who adapts
-	Tokens          cost.Tokens
+	Tokens          bcp.Tokens
 	Endorsable      int // of Alone
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/mcp"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/agentdojo/score"
 )
@@ -87,11 +86,11 @@ type seat struct {
 	close []func() error
 
 	mu     sync.Mutex
-	tokens *cost.Tokens
+	tokens *bcp.Tokens
 }
 
 // seat opens one, which counts its tokens. Without a model it is nil.
-func (a *arena) seat(name string, tokens *cost.Tokens) (_ *seat, err error) {
+func (a *arena) seat(name string, tokens *bcp.Tokens) (_ *seat, err error) {
 	if a.Provider == "" {
 		return nil, nil
 	}
@@ -168,13 +167,13 @@ func (m *meter) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 	if err == nil {
 		m.of.mu.Lock()
 		defer m.of.mu.Unlock()
-		*m.of.tokens = plus(*m.of.tokens, cost.Tokens(reply.Usage))
+		*m.of.tokens = plus(*m.of.tokens, bcp.Tokens(reply.Usage))
 	}
 	return reply, err
 }
 
-func plus(a, b cost.Tokens) cost.Tokens {
-	return cost.Tokens{Input: a.Input + b.Input, CacheRead: a.CacheRead + b.CacheRead, CacheWrite: a.CacheWrite + b.CacheWrite, Output: a.Output + b.Output}
+func plus(a, b bcp.Tokens) bcp.Tokens {
+	return bcp.Tokens{Input: a.Input + b.Input, CacheRead: a.CacheRead + b.CacheRead, CacheWrite: a.CacheWrite + b.CacheWrite, Output: a.Output + b.Output}
 }
 
 // plan has the model make a plan as a mesh's planner does, from the task and the catalogue and nothing else: not even the date, so
@@ -275,8 +274,8 @@ func (st *stage) attacker(goal *task, plan *scripted, pair int) attacker {
 }
 
 // spent is what tokens cost, if the price is known.
-func (a *arena) spent(t cost.Tokens) string {
-	price, known := cost.Lookup(a.Provider, a.Model)
+func (a *arena) spent(t bcp.Tokens) string {
+	price, known := bcp.ListPrice(a.Provider, a.Model)
 	if !known {
 		return "unknown"
 	}

@@ -9,7 +9,6 @@ import (
 	"text/template"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
 // pages has a template for each benchmark.
@@ -41,7 +40,7 @@ type total struct {
 	Attacks          [ways]attack
 	Alone, Together  [2]int
 	Sieges           sieges
-	Tokens           cost.Tokens
+	Tokens           bcp.Tokens
 	Endorsable       int
 }
 

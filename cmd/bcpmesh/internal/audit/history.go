@@ -8,7 +8,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -102,7 +101,7 @@ func perBit(u *status.Use) string {
 	if u.Delivered < bcp.Bit || u.Unpriced {
 		return ""
 	}
-	return (u.Cost / cost.USD(u.Delivered/bcp.Bit)).String()
+	return (u.Cost / bcp.USD(u.Delivered/bcp.Bit)).String()
 }
 
 // showEgress shows what counts of each agent's egress. A decision says itself up to when it

@@ -1,4 +1,4 @@
-package cost
+package bcp
 
 import (
 	"errors"
@@ -82,13 +82,13 @@ func (p Price) Of(t Tokens) USD {
 	return Plus(Plus(charge(t.Input, p.Input), charge(t.CacheRead, p.CacheRead)), Plus(charge(t.CacheWrite, p.CacheWrite), charge(t.Output, p.Output)))
 }
 
-// Overhead is what a provider adds to a request of so many bytes, at most, in tokens.
-const Overhead = 1024
+// CallOverhead is what a provider adds to a request of so many bytes, at most, in tokens.
+const CallOverhead = 1024
 
 // AtMost returns what a call may take whose request has so many bytes: a token is seldom
 // less than a byte.
 func (p Price) AtMost(requestBytes, maxOutput int64) (USD, int64) {
-	input := Plus(max(0, requestBytes), Overhead)
+	input := Plus(max(0, requestBytes), CallOverhead)
 	dearest := max(p.Input, p.CacheRead, p.CacheWrite)
 	return Plus(charge(input, dearest), charge(maxOutput, p.Output)), Plus(input, max(0, maxOutput))
 }
