@@ -66,22 +66,19 @@ func TestAskRefused(t *testing.T) {
 		if line.To&bcp.ToController == 0 || line.Code == bcp.Unavailable {
 			continue
 		}
-		ended := make(chan error, 1)
-		go func() {
-			accepted, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{})
-			expect(t, accepted, bcp.Accepted{}, "refused and accepted")
-			ended <- err
-		}()
+		ended := resultOf(func() (bcp.Accepted, error) {
+			return controller.Ask(within(t), researcher, boolean, agents.AskOptions{})
+		})
 		m, ask := next(t, asks, "the ask"), bcp.Ask{}
 		if g.decode(m, &ask); ids[ask.RequestID] {
 			t.Errorf("two asks have the id %s", ask.RequestID)
 		}
 		ids[ask.RequestID] = true
 		g.respond(m, bcp.Refusal{Error: line.Code, Detail: line.Text})
-		err := next(t, ended, "the refusal")
+		got := next(t, ended, "the refusal")
 		var refused *agents.RefusedError
-		failIf(t, !errors.As(err, &refused) || refused.Code != line.Code || refused.Detail != line.Text,
-			"%s: got %v", line.Code, err)
+		failIf(t, !errors.As(got.err, &refused) || refused.Code != line.Code || refused.Detail != line.Text || got.value != bcp.Accepted{},
+			"%s: got %v", line.Code, got)
 	}
 	none(t, asks, "a repeat of a refused ask")
 }

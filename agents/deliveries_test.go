@@ -84,25 +84,59 @@ func TestDuplicateDeliveriesAreHandledOnce(t *testing.T) {
 	expect(t, handled.Load(), 1, "handled")
 }
 
-// A delivery whose handler outlasts its connection is acknowledged when it comes
-// again, and not before: the server permits a reply only where the message came.
+// What a handler is at work on when its connection ends is answered when it comes again, on the new connection, without
+// another call, and not before: the server permits a reply only where the message came.
 //
-// covers P9.1, P9.5, A-RECONN
-func TestDeliveryThatOutlastsItsConnection(t *testing.T) {
+// covers P9.1, P9.4, P9.5, P7.6, A-RECONN
+func TestHandlersOutlastTheirConnection(t *testing.T) {
 	t.Parallel()
-	s, g := startBoth(t, bcp.JSON)
-	acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
-	c := connect(t, s.ClientURL(), agents.Options{Name: main})
-	controller := agents.NewController(c)
-	entered, release := make(chan struct{}, 9), make(chan struct{})
-	controller.OnDelivery(func(context.Context, bcp.Delivery) error {
-		entered <- struct{}{}
-		<-release
-		return nil
-	})
-	g.outlast(c, controller, func(sending int) { g.redeliver(pushed("d1", researcher), sending) }, entered, release, acks)
-	repliedOn(t, acks, subjects.Reply(bcp.RoleController, main, "d1", 1))
-	none(t, entered, "a delivery that was handled twice")
+	for _, of := range []struct {
+		what    string
+		role    bcp.Role
+		subject string
+		message any
+	}{
+		{"query", bcp.RoleReader, subjects.Query(main, researcher), bcp.Query{Type: bcp.TypeQuery, QueryID: "x1", Controller: researcher, Spec: boolean}},
+		{"result", bcp.RoleReader, subjects.Deliver(bcp.RoleReader, main, researcher),
+			bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Success: true, Status: bcp.StatusDelivered}},
+		{"delivery", bcp.RoleController, subjects.Deliver(bcp.RoleController, main, researcher), pushed("x1", researcher)},
+		{"prompt", bcp.RoleController, subjects.Deliver(bcp.RoleController, main, bcp.Gateway), bcp.Prompt{Type: bcp.TypePrompt, PromptID: "x1"}},
+		{"prompt", bcp.RoleReader, subjects.Deliver(bcp.RoleReader, main, bcp.Gateway), bcp.Prompt{Type: bcp.TypePrompt, PromptID: "x1"}},
+	} {
+		t.Run(of.what+" of a "+of.role.String(), func(t *testing.T) {
+			t.Parallel()
+			s, g := startBoth(t, bcp.JSON)
+			replies := g.listen(subjects.RepliesOf(of.role, main))
+			c := connect(t, s.ClientURL(), agents.Options{Name: main})
+			entered, release := make(chan struct{}, 9), make(chan struct{})
+			handle := func() {
+				entered <- struct{}{}
+				<-release
+			}
+			controller, reader := agents.NewController(c), agents.NewReader(c)
+			controller.OnDelivery(func(context.Context, bcp.Delivery) error { handle(); return nil })
+			reader.OnQuery(func(context.Context, agents.Query) (any, error) { handle(); return urgent, nil })
+			reader.OnResult(func(bcp.ValidationResult) { handle() })
+			client := map[bcp.Role]prompted{bcp.RoleController: controller, bcp.RoleReader: reader}[of.role]
+			client.OnPrompt(func(context.Context, bcp.Prompt) { handle() })
+			send := func(sending int) { g.send(of.subject, subjects.Reply(of.role, main, "x1", sending), of.message) }
+			t.Cleanup(func() { _ = client.Stop(context.Background()) })
+			noError(t, client.Start(t.Context()))
+			send(0)
+			next(t, entered, "the handler")
+			noError(t, c.NATS().ForceReconnect())
+			until(t, "the reconnect", func() bool { return c.NATS().Stats().Reconnects == 1 && c.NATS().IsConnected() })
+			close(release)
+			noError(t, client.Stop(t.Context()))
+			noError(t, c.NATS().FlushTimeout(patience))
+			g.flush()
+			none(t, replies, "a reply on the reply subject of the connection before")
+			noError(t, client.Start(t.Context()))
+			send(1)
+			repliedOn(t, replies, subjects.Reply(of.role, main, "x1", 1))
+			none(t, entered, "a second call")
+		})
+	}
 }
 
 // What contradicts its own subject, or is no delivery, is dropped.
@@ -224,17 +258,8 @@ func TestAskAndWait(t *testing.T) {
 		handled <- d.DeliveryID
 		return nil
 	})
-	type result struct {
-		delivery bcp.Delivery
-		err      error
-	}
-	ask := func(o agents.AskOptions) <-chan result {
-		ended := make(chan result, 1)
-		go func() {
-			d, err := controller.AskAndWait(within(t), researcher, boolean, o)
-			ended <- result{d, err}
-		}()
-		return ended
+	ask := func(o agents.AskOptions) <-chan result[bcp.Delivery] {
+		return resultOf(func() (bcp.Delivery, error) { return controller.AskAndWait(within(t), researcher, boolean, o) })
 	}
 
 	ended := ask(agents.AskOptions{})
@@ -248,7 +273,7 @@ func TestAskAndWait(t *testing.T) {
 	next(t, acks, "its acknowledgement")
 	g.respond(m, bcp.Accepted{QueryID: "q1"})
 	r := next(t, ended, "the answer")
-	failIf(t, r.err != nil || r.delivery.DeliveryID != "d2", "got %v, %v", r.delivery, r.err)
+	failIf(t, r.err != nil || r.value.DeliveryID != "d2", "got %v, %v", r.value, r.err)
 	for _, want := range []bcp.DeliveryID{"d3", "d4"} {
 		nextIs(t, handled, want, "what was nobody's answer")
 	}
@@ -260,7 +285,7 @@ func TestAskAndWait(t *testing.T) {
 	g.respond(next(t, asks, "the ask"), bcp.Accepted{QueryID: "q2"})
 	g.deliver(outcome("d6", "q2", bcp.Held))
 	r = next(t, ended, "held")
-	failIf(t, r.err != nil || r.delivery.Outcome != bcp.Held, "got %v, %v", r.delivery, r.err)
+	failIf(t, r.err != nil || r.value.Outcome != bcp.Held, "got %v, %v", r.value, r.err)
 	g.deliver(answered("d7", "q2"))
 	nextIs(t, handled, "d7", "the final outcome")
 

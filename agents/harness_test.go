@@ -231,33 +231,6 @@ func (g *gateway) persist(deliveries ...bcp.Delivery) <-chan struct{} {
 	return done
 }
 
-// client is a Controller or a Reader.
-type client interface {
-	Start(context.Context) error
-	Stop(context.Context) error
-	Stats() agents.Stats
-}
-
-// outlast sends a message to a client, has its connection end and come back while the
-// handler is at work, and checks that nothing is sent when the handler returns. Then it
-// sends the message again, to the client's next run.
-func (g *gateway) outlast(c *agents.Connection, of client, send func(sending int), entered <-chan struct{}, release chan<- struct{}, replies <-chan *nats.Msg) {
-	g.t.Helper()
-	g.t.Cleanup(func() { _ = of.Stop(context.Background()) })
-	noError(g.t, of.Start(g.t.Context()))
-	send(0)
-	next(g.t, entered, "the handler")
-	noError(g.t, c.NATS().ForceReconnect())
-	until(g.t, "the reconnect", func() bool { return c.NATS().Stats().Reconnects == 1 && c.NATS().IsConnected() })
-	close(release)
-	noError(g.t, of.Stop(g.t.Context()))
-	noError(g.t, c.NATS().FlushTimeout(patience))
-	g.flush()
-	none(g.t, replies, "a reply on the reply subject of the connection before")
-	noError(g.t, of.Start(g.t.Context()))
-	send(1)
-}
-
 func (g *gateway) query(id bcp.QueryID, attempt int) {
 	g.t.Helper()
 	g.send(subjects.Query(researcher, main), subjects.Reply(bcp.RoleReader, researcher, id, attempt),
@@ -365,6 +338,21 @@ func same(t *testing.T, want, got any) {
 func later(do func() error) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- do() }()
+	return ended
+}
+
+// result is what a call came to that was made beside the test.
+type result[T any] struct {
+	value T
+	err   error
+}
+
+func resultOf[T any](do func() (T, error)) <-chan result[T] {
+	ended := make(chan result[T], 1)
+	go func() {
+		value, err := do()
+		ended <- result[T]{value, err}
+	}()
 	return ended
 }
 

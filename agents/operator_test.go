@@ -22,15 +22,7 @@ func TestOperatorListsAgentsInParts(t *testing.T) {
 		"c": {Agents: []status.Agent{{Agent: "c"}}, Next: "d"},
 		"d": {Agents: []status.Agent{{Agent: "d"}}, Next: "b"}, // it would go round
 	}
-	type result struct {
-		list []status.Agent
-		err  error
-	}
-	ended := make(chan result, 1)
-	go func() {
-		list, err := o.Agents(within(t))
-		ended <- result{list, err}
-	}()
+	ended := resultOf(func() ([]status.Agent, error) { return o.Agents(within(t)) })
 	for range parts {
 		m := next(t, asked, "the request")
 		c, ok := bcp.ParseControl(m.Data)
@@ -38,5 +30,5 @@ func TestOperatorListsAgentsInParts(t *testing.T) {
 		g.respond(m, parts[c.Agent])
 	}
 	r := next(t, ended, "the list")
-	failIf(t, r.err != nil || len(r.list) != 4 || r.list[3].Agent != "d", "%+v, %v", r.list, r.err)
+	failIf(t, r.err != nil || len(r.value) != 4 || r.value[3].Agent != "d", "%+v, %v", r.value, r.err)
 }

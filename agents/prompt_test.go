@@ -14,7 +14,9 @@ import (
 
 // prompted is a client that takes prompts.
 type prompted interface {
-	client
+	Start(context.Context) error
+	Stop(context.Context) error
+	Stats() agents.Stats
 	OnPrompt(func(context.Context, bcp.Prompt))
 }
 
@@ -133,23 +135,5 @@ func TestPromptIsHandledInTheNextRun(t *testing.T) {
 			c.acknowledged(id, 2)
 		}
 		none(t, c.acks, "an acknowledgement of what was not handled")
-	})
-}
-
-// A prompt whose handler outlasts its connection is acknowledged when it comes
-// again, and not handled again.
-//
-// covers P9.4, P9.5, A-RECONN
-func TestPromptThatOutlastsItsConnection(t *testing.T) {
-	t.Parallel()
-	eachPrompted(t, func(t *testing.T, c promptCase) {
-		entered, release := make(chan struct{}, 9), make(chan struct{})
-		c.agent.OnPrompt(func(context.Context, bcp.Prompt) {
-			entered <- struct{}{}
-			<-release
-		})
-		c.outlast(c.conn, c.agent, func(sending int) { c.prompt("n1", sending) }, entered, release, c.acks)
-		c.acknowledged("n1", 1)
-		none(t, entered, "a prompt that was handled twice")
 	})
 }

@@ -114,43 +114,6 @@ func TestReaderAnswersAgain(t *testing.T) {
 	none(t, replies, "another answer")
 }
 
-// A query whose handler outlasts its connection is answered when it comes again,
-// without another call, and not before: the server permits a reply only where the
-// message came. The result of an answer is acknowledged likewise.
-//
-// covers P9.5, P7.6, A-RECONN
-func TestQueryThatOutlastsItsConnection(t *testing.T) {
-	t.Parallel()
-	for _, what := range []string{"query", "result"} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			s, g := startBoth(t, bcp.JSON)
-			replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
-			c := connect(t, s.ClientURL(), agents.Options{Name: researcher})
-			r := agents.NewReader(c)
-			entered, release := make(chan struct{}, 9), make(chan struct{})
-			handle := func() {
-				entered <- struct{}{}
-				<-release
-			}
-			r.OnQuery(func(context.Context, agents.Query) (any, error) { handle(); return urgent, nil })
-			r.OnResult(func(bcp.ValidationResult) { handle() })
-			send := func(sending int) { g.query("q1", sending) }
-			want := subjects.Reply(bcp.RoleReader, researcher, "q1", 1)
-			if what == "result" {
-				send = func(sending int) {
-					g.send(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.Reply(bcp.RoleReader, researcher, "r1", sending),
-						bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Success: true, Status: bcp.StatusDelivered})
-				}
-				want = subjects.Reply(bcp.RoleReader, researcher, "r1", 1)
-			}
-			g.outlast(c, r, send, entered, release, replies)
-			repliedOn(t, replies, want)
-			none(t, entered, "a second call")
-		})
-	}
-}
-
 // After a rejection the handler hears why and tries again, on the new reply
 // subject. A refusal that is about no answer of this client changes nothing.
 //
@@ -381,18 +344,6 @@ func TestPush(t *testing.T) {
 		g := startGateway(t, s.ClientURL(), encoding)
 		pushes := g.listen(subjects.All(subjects.KindPush))
 		r := agents.NewReader(connect(t, s.ClientURL(), agents.Options{Name: researcher, Encoding: encoding}))
-		type result struct {
-			bcp.ValidationResult
-			err error
-		}
-		push := func() <-chan result {
-			ended := make(chan result, 1)
-			go func() {
-				v, err := r.Push(within(t), main, "mail", urgent, agents.PushOptions{})
-				ended <- result{v, err}
-			}()
-			return ended
-		}
 		for _, want := range []bcp.ValidationResult{
 			{Success: true, Status: bcp.StatusDelivered, Detail: "Published to controller main (Cat-1, 1.0 bits)"},
 			{Success: true, Status: bcp.StatusHeld, Detail: "Held for a person"},
@@ -401,14 +352,16 @@ func TestPush(t *testing.T) {
 			{Status: bcp.StatusRefused, Code: bcp.ValidationFailed, Detail: "urgent: has the wrong type"},
 		} {
 			want.Type, want.SubscriptionID = bcp.TypeValidationResult, "mail"
-			ended := push()
+			ended := resultOf(func() (bcp.ValidationResult, error) {
+				return r.Push(within(t), main, "mail", urgent, agents.PushOptions{})
+			})
 			m := next(t, pushes, "the push")
 			in, code := bcp.ParseResponse(m.Data, encoding)
 			failIf(t, code != "" || m.Subject != subjects.Push(researcher, main, "mail") || in.SubscriptionID != "mail" || in.Controller != main || in.PushID == "" || in.QueryID != "",
 				"pushed %s on %s", m.Data, m.Subject)
 			g.respond(m, want)
 			got := next(t, ended, "the result")
-			same(t, want, got.ValidationResult)
+			same(t, want, got.value)
 			var refused *agents.RefusedError
 			if isRefusal := want.Status == bcp.StatusRefused; isRefusal != errors.As(got.err, &refused) || isRefusal != (got.err != nil) {
 				t.Errorf("%v: got %v", want, got.err)

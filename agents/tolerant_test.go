@@ -32,17 +32,17 @@ func TestAgentsUnderANewerGateway(t *testing.T) {
 		r.OnSubscriptions(func(list []bcp.ActiveSubscription) { lists <- list })
 		r.OnResult(func(v bcp.ValidationResult) { results <- v })
 	})
-	list := func(id bcp.DeliveryID, later string) {
+	listed := func(id bcp.DeliveryID, later string) {
 		g.sendRaw(subjects.Deliver(bcp.RoleReader, researcher, bcp.Gateway), subjects.Reply(bcp.RoleReader, researcher, id, 0),
 			`{`+later+`"type":"bcp_subscriptions_active","subscriptions":[{"subscription_id":"mail","controller":"main","max_rate":"9/y","category":1,"fields":[{"name":"urgent","type":"boolean","unit":"none"}]},`+
 				`{"subscription_id":"hues","controller":"main","category":1,"fields":[{"name":"c","type":"colour"}]}]}`)
 		next(t, replies, "the acknowledgement")
 	}
-	list("h1", `"version":2,`)
+	listed("h1", `"version":2,`)
 	if got := next(t, lists, "the list"); len(got) != 1 || got[0].SubscriptionID != "mail" || got[0].Fields[0].Type != bcp.TypeBoolean {
 		t.Errorf("the list is %+v", got)
 	}
-	list("h2", `"version":3,`) // which is no news to it
+	listed("h2", `"version":3,`) // which is no news to it
 	query := func(id, kind string) {
 		g.sendRaw(subjects.Query(researcher, main), subjects.Reply(bcp.RoleReader, researcher, bcp.QueryID(id), 0),
 			`{"type":"bcp_query","query_id":"`+id+`","controller":"main","priority":{"of":[1.5,null]},"category":1,"fields":[{"name":"urgent","type":"`+kind+`"}]}`)
@@ -73,15 +73,10 @@ func TestAgentsUnderANewerGateway(t *testing.T) {
 	}
 	sessions := g.listen(subjects.All(subjects.KindSession))
 	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
-	ended := make(chan []bcp.ChannelView, 1)
-	go func() {
-		list, err := controller.Channels(within(t))
-		failIf(t, err != nil, "%v", err)
-		ended <- list
-	}()
+	ended := resultOf(func() ([]bcp.ChannelView, error) { return controller.Channels(within(t)) })
 	m := next(t, sessions, "the question for channels")
 	noError(t, m.Respond([]byte(`{"type":"bcp_channels","channels":[{"reader":"researcher","later":1,"subscriptions":[{"subscription_id":"hues","controller":"main","category":1,"fields":[{"name":"c","type":"colour"}]}]}]}`)))
-	if list := next(t, ended, "the channels"); len(list) != 1 || list[0].Reader != researcher || len(list[0].Subscriptions) != 0 {
-		t.Errorf("the channels are %+v", list)
-	}
+	list := next(t, ended, "the channels")
+	failIf(t, list.err != nil || len(list.value) != 1 || list.value[0].Reader != researcher || len(list.value[0].Subscriptions) != 0,
+		"the channels are %+v", list)
 }

@@ -27,6 +27,18 @@ func (s slowly) Do(ctx context.Context, _ *llm.Request) (*llm.Reply, error) {
 	}
 }
 
+// health tells the faults of a model, each with what the provider said.
+func health(model llm.Provider) (h *keeper.Health, told *[]string) {
+	told = new([]string)
+	return keeper.NewHealth(func(_ context.Context, f bcp.ModelFault, said string) error {
+		if said != "" {
+			said = ": " + said
+		}
+		*told = append(*told, f.String()+said)
+		return nil
+	}, hclog.NewNullLogger(), model), told
+}
+
 // People hear once that a model fails, and once that it works: not of a single call that found the provider busy, and not of
 // what says nothing of the provider.
 //
@@ -52,18 +64,11 @@ func TestHealth(t *testing.T) {
 		"of one request":     {[]llm.ScriptTurn{failed(llm.TooLong{}), failed(llm.Filtered{}), failed(llm.Budget{}), failed(llm.Unrecorded{})}, nil},
 		"no JSON":            {[]llm.ScriptTurn{failed(&llm.Answered{Err: llm.Protocol{What: "x"}, Status: 200})}, []string{"the provider's answer is not of its protocol"}},
 	} {
-		var told []string
-		h := keeper.NewHealth(func(_ context.Context, f bcp.ModelFault, said string) error {
-			if said != "" {
-				said = ": " + said
-			}
-			told = append(told, f.String()+said)
-			return nil
-		}, hclog.NewNullLogger(), &llm.Script{Turns: c.turns})
+		h, told := health(&llm.Script{Turns: c.turns})
 		for range c.turns {
 			_, _ = h.Do(t.Context(), &llm.Request{Model: "m"}) // its errors are the script's
 		}
-		failIf(t, !slices.Equal(told, c.want), "%s: %q", name, told)
+		failIf(t, !slices.Equal(*told, c.want), "%s: %q", name, *told)
 	}
 }
 
@@ -72,22 +77,18 @@ func TestHealth(t *testing.T) {
 // covers P15.6
 func TestHealthOfProse(t *testing.T) {
 	t.Parallel()
-	var told []string
 	model := &llm.Script{Turns: make([]llm.ScriptTurn, 20)}
 	for i := range model.Turns {
 		model.Turns[i] = llm.ScriptTurn{Reply: llm.Reply{Said: []llm.Said{{}}, Stop: llm.StopEnd}}
 	}
-	h := keeper.NewHealth(func(_ context.Context, f bcp.ModelFault, _ string) error {
-		told = append(told, f.String())
-		return nil
-	}, hclog.NewNullLogger(), model)
+	h, told := health(model)
 	for range 2 {
 		c := llm.Conversation{Model: llm.Endpoint{Provider: h, Model: "m"}, Finish: &llm.Finish{Tools: []llm.Tool{{Name: "answer"}}, Repairs: 2}}
 		_, err := c.Run(t.Context(), llm.Constant("Answer."))
 		failIf(t, !errors.Is(err, llm.ErrUnfit), "%v", err)
 	}
 	want := []string{"", "it answers with text, and calls no tool"}
-	failIf(t, !slices.Equal(told, want) || len(model.Requests) != 6, "%q after %d requests", told, len(model.Requests))
+	failIf(t, !slices.Equal(*told, want) || len(model.Requests) != 6, "%q after %d requests", *told, len(model.Requests))
 }
 
 // A call that brings no byte for half a minute is told before it ends, and not a moment earlier.
@@ -96,13 +97,9 @@ func TestHealthOfProse(t *testing.T) {
 func TestHealthOfSilence(t *testing.T) {
 	for after, want := range map[time.Duration][]string{30*time.Second - 1: {""}, 31 * time.Second: {"the provider does not answer", ""}} {
 		synctest.Test(t, func(t *testing.T) {
-			var told []string
-			h := keeper.NewHealth(func(_ context.Context, f bcp.ModelFault, _ string) error {
-				told = append(told, f.String())
-				return nil
-			}, hclog.NewNullLogger(), slowly{after})
+			h, told := health(slowly{after})
 			_, err := h.Do(t.Context(), &llm.Request{Model: "m"})
-			failIf(t, err != nil || !slices.Equal(told, want), "%s: %q, %v", after, told, err)
+			failIf(t, err != nil || !slices.Equal(*told, want), "%s: %q, %v", after, *told, err)
 		})
 	}
 }

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
-	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
 // serve runs a Reader of a mesh with its model, without bcpmesh: the definition in the folder says what it may do. Nothing
@@ -54,54 +54,35 @@ func serve(ctx context.Context, folder string, name bcp.AgentName, url, readerCr
 // covers ALF-84
 func TestModelReader(t *testing.T) {
 	t.Parallel()
-	folder, state := t.TempDir(), t.TempDir()
-	for name, text := range map[string]string{
+	folder := t.TempDir()
+	files := map[string]string{
 		"mesh.yaml":        "name: m\nmodels:\n- {name: small, provider: script, model: model.jsonl}\n",
 		"agents/main.md":   "---\nname: main\nbcp_channels:\n- {peer: reader, role: controller, max_category: 1, budget_bits: 100}\n---\n",
 		"agents/reader.md": "---\nname: reader\ncommand: builtin\nmodel: small\nnetwork: none\nbcp_channels:\n- {peer: main, role: reader}\n---\nYou answer.\n",
 		"model.jsonl":      `{"call": {"name": "answer", "args": {"urgent": true}}}` + "\n",
-	} {
+	}
+	for name, text := range files {
 		at := filepath.Join(folder, name)
 		noError(t, os.MkdirAll(filepath.Dir(at), 0o700))
 		noError(t, os.WriteFile(at, []byte(text), 0o600))
 	}
-	def, report := definition.Load(os.DirFS(folder))
-	stopIf(t, def == nil, "%v", report.Errors)
-	metered := make(chan struct{}, 16)
-	m := must(mesh.Start(t.Context(), mesh.Config{Definition: def, State: state, OnDecision: func(d *bcp.Decision) {
-		if d.Usage != nil {
-			metered <- struct{}{}
-		}
-	}}))
-	defer func() { _ = m.Stop(context.WithoutCancel(t.Context())) }()
-	file := func(name bcp.AgentName, role bcp.Role) string {
-		issued := must(m.Issue(name, role, time.Hour))
+	delete(files, "model.jsonl")
+	m := meshtest.Start(t, files)
+	file := func(role bcp.Role) string {
 		at := filepath.Join(folder, role.String()+".creds")
-		noError(t, os.WriteFile(at, issued.Text(), 0o600))
+		noError(t, os.WriteFile(at, m.Creds(t, "reader", role), 0o600))
 		return at
 	}
-	ctx, end := context.WithTimeout(t.Context(), time.Minute)
-	defer end()
+	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	readerCreds, keeperCreds := file("reader", bcp.RoleReader), file("reader", bcp.RoleKeeper)
-	go func() {
-		defer end() // nobody answers any more
-		ended <- serve(ctx, folder, "reader", m.URL(), readerCreds, keeperCreds)
-	}()
-	conn, err := agents.Connect(t.Context(), m.URL(), agents.CredsFile(file("main", bcp.RoleController)), agents.Options{Name: "main"})
-	noError(t, err)
-	defer conn.Close()
-	main := agents.NewController(conn)
-	noError(t, main.Start(t.Context()))
-	answer, err := main.AskAndWait(ctx, "reader", bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}}}, agents.AskOptions{})
-	failIf(t, err != nil || string(answer.Response) != `{"urgent":true}`, "the answer is %s, %v", answer.Response, err)
-	select {
-	case <-metered:
-	case <-ctx.Done():
-		t.Error("no call of the model is recorded")
-	}
+	readerCreds, keeperCreds := file(bcp.RoleReader), file(bcp.RoleKeeper)
+	go func() { ended <- serve(ctx, folder, "reader", m.URL(), readerCreds, keeperCreds) }()
+	main := m.Connect(t, "main", bcp.RoleController)
+	told := main.Deliveries(t)
+	id := main.Accepted(t, "reader", `{"category":1,"fields":[{"name":"urgent","type":"boolean"}]}`)
+	answer := told.NextOf(t, meshtest.With("query_id", id))
+	failIf(t, !strings.Contains(answer.JSON, `"response":{"urgent":true}`), "the answer is %s", answer.JSON)
+	m.Wait(t, func(d *bcp.Decision) bool { return d.Usage != nil })
 	end()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	noError(t, <-ended)
 }

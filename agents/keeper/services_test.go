@@ -36,10 +36,12 @@ func (s *spent) Reserve(_ context.Context, h fetch.Hop) (func(sent, received int
 func (s *spent) Refused(context.Context, string, guard.Code) {}
 
 // pages is a desk in a world of one page.
-func pages() (*fetch.Desk, error) {
+func pages() (*fetch.Desk, error) { return pagesFor(new(spent)) }
+
+func pagesFor(ledger fetch.Ledger, start ...string) (*fetch.Desk, error) {
 	world := &fetch.Scripted{Routes: map[string]fetch.Route{"https://good.test/": {Status: 200, ContentType: "text/plain", Body: []byte("hello https://good.test/next")}}}
 	return fetch.NewDesk(fetch.Options{
-		Ledger: new(spent), Resolver: world, Transport: world,
+		Ledger: ledger, Resolver: world, Transport: world, StartURLs: start,
 		Policy: fetch.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false }),
 	})
 }
@@ -158,11 +160,8 @@ func TestPagesStayInTheirConversation(t *testing.T) {
 func TestTheConversationIsChosen(t *testing.T) {
 	t.Parallel()
 	var meter spent
-	world := &fetch.Scripted{Routes: map[string]fetch.Route{"https://good.test/": {Status: 200, ContentType: "text/plain", Body: []byte("hello https://good.test/next")}}}
 	model, _ := endpoint(0)
-	methods := keeper.NewServices(nil, model, func() (*fetch.Desk, error) {
-		return fetch.NewDesk(fetch.Options{Ledger: &meter, Resolver: world, Transport: world, StartURLs: []string{"https://good.test/"}, Policy: fetch.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false })})
-	}).Methods()
+	methods := keeper.NewServices(nil, model, func() (*fetch.Desk, error) { return pagesFor(&meter, "https://good.test/") }).Methods()
 	costs := func(conversation int, ask string) guard.NanoBits {
 		before := meter.bits
 		must(methods["fetch"](t.Context(), jsontext.Value(fmt.Sprintf(`{"conversation":"%d","ask":%s}`, conversation, ask))))
