@@ -2,7 +2,6 @@ package wrap_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bcpmesh/bcpmesh/agents/tool"
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
@@ -20,25 +18,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
-// serveMore are tools for desks alone.
-func serveMore(s *sdk.Server) {
-	nothing := map[string]any{"type": "object"}
-	text := func(of func(*sdk.CallToolRequest) string) sdk.ToolHandler {
-		return func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: of(r)}}}, nil
-		}
-	}
-	s.AddTool(&sdk.Tool{Name: "echo", InputSchema: nothing}, text(func(r *sdk.CallToolRequest) string { return string(r.Params.Arguments) }))
-	s.AddTool(&sdk.Tool{Name: "fits", InputSchema: nothing}, text(func(*sdk.CallToolRequest) string { return strings.Repeat("x", 1<<20) }))
-	s.AddTool(&sdk.Tool{Name: "long", InputSchema: nothing}, text(func(*sdk.CallToolRequest) string { return strings.Repeat("x", 1<<20+1) }))
-	s.AddTool(&sdk.Tool{Name: "who", InputSchema: nothing}, text(func(*sdk.CallToolRequest) string { return fmt.Sprint(os.Getpid()) }))
-}
-
 // drafted is a mesh whose Reader may call all tools that the draft of a server has, once an operator has described them.
-func drafted(t *testing.T, kind string) (*bcp.Mesh, string) {
+// The draft pins them, has the server's words in comments alone, and does not load before.
+func drafted(t *testing.T, kind string) *bcp.Mesh {
 	t.Helper()
 	_, listed := start(t, kind)
 	b := must(wrap.DraftServer(&bcp.MCPServer{Service: bcp.Service{Name: "notes", Command: []string{"npx", "a: b # c"}, Environment: []string{"TOKEN"}}}, listed))
+	inComments(t, string(b))
 	load := func(text string) (*bcp.Mesh, definition.Report) {
 		return definition.Load(fstest.MapFS{"mesh.yaml": {Data: []byte(text)}, "agents/main.md": {Data: []byte("---\nname: main\n---\n")}})
 	}
@@ -49,27 +35,16 @@ func drafted(t *testing.T, kind string) (*bcp.Mesh, string) {
 	described = strings.ReplaceAll(described, `{"properties":{},"required":[],"type":"object"}`, `{"type":"object","properties":{"n":{"type":"integer"}},"required":[]}`)
 	mesh, report := load(described)
 	stopIf(t, mesh == nil, "%v in\n%s", report.Errors, b)
-	return mesh, string(b)
-}
-
-// The draft of a Reader's tools pins them, has the server's words in comments alone, and does not load before an operator
-// has written his.
-func TestDraftOfAReadersTools(t *testing.T) {
-	t.Parallel()
-	mesh, text := drafted(t, "good")
-	for line := range strings.Lines(text) {
-		failIf(t, strings.Contains(line, "IGNORE") && !strings.HasPrefix(strings.TrimSpace(line), "#") || strings.ContainsAny(line, "\x1b\u2028\ufffd"),
-			"the draft has %q", line)
-	}
 	s := mesh.MCPServers[0]
-	failIf(t, len(s.Tools) != 9 || s.Command[1] != "a: b # c" || s.Environment[0] != "TOKEN", "%+v", s)
+	failIf(t, len(s.Tools) != len(listed) || s.Command[1] != "a: b # c" || s.Environment[0] != "TOKEN", "%+v", s)
+	return mesh
 }
 
 // A desk calls the tools that an agent has and no others, with arguments of the operator's type; a tool that has changed is
 // off, failures have no word of a server, and a server that has ended is started by the next call, and ends with the desk.
 func TestDesk(t *testing.T) {
 	t.Parallel()
-	mesh, _ := drafted(t, "desk")
+	mesh := drafted(t, "desk")
 	var has []string
 	for _, tool := range mesh.MCPServers[0].Tools {
 		if tool.Listed != "1st" {
@@ -83,7 +58,7 @@ func TestDesk(t *testing.T) {
 			if starts.Add(1); s.Name != "notes" || kind == "none" {
 				return nil, os.ErrNotExist
 			}
-			u, err := wrap.Start(ctx, wrap.Program{Command: []string{os.Args[0]}, Env: []string{notesVariable + "=" + kind}})
+			u, err := wrap.Start(ctx, foreign(kind))
 			last.Store(u)
 			return u, err
 		}, timeout, func(string) { changes.Add(1) }))
