@@ -67,9 +67,7 @@ func chainOf(t *testing.T, js natsjs.JetStream) (chain jetstream.Chain, err erro
 // covers P4.5, P11.1, P11.2
 func TestTruncate(t *testing.T) {
 	t.Parallel()
-	js := streams(t)
-	j, _ := open(t, js)
-	m := newMaker(t)
+	js, j, m := journaled(t)
 	begin, err := jetstream.Begin(t.Context(), js)
 	stopIf(t, err != nil || begin.Truncated(), "a new journal: %+v %v", begin, err)
 	for n := range 3 {
@@ -119,9 +117,7 @@ func TestResumeTruncation(t *testing.T) {
 	for name, recorded := range map[string]bool{"recorded": true, "announced": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			js := streams(t)
-			j, _ := open(t, js)
-			m := newMaker(t)
+			js, j, m := journaled(t)
 			for range 5 {
 				appendAll(t, j, m.some(10)...)
 			}
@@ -171,9 +167,7 @@ func TestUnrecordedTruncation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			js := streams(t)
-			j, _ := open(t, js)
-			m := newMaker(t)
+			js, j, m := journaled(t)
 			appendAll(t, j, m.some(10)...)
 			appendAll(t, j, m.some(10)...)
 			switch {
@@ -208,9 +202,7 @@ func TestUnrecordedTruncation(t *testing.T) {
 // covers P4.5
 func TestTruncateRefuses(t *testing.T) {
 	t.Parallel()
-	js := streams(t)
-	j, _ := open(t, js)
-	m := newMaker(t)
+	js, j, m := journaled(t)
 	appendAll(t, j, m.some(10)...)
 	all := m.position(j)
 	for _, sequence := range []uint64{0, all.Sequence, all.Sequence + 1} {
@@ -267,9 +259,7 @@ func TestBases(t *testing.T) {
 // covers P11.2
 func TestBackupWithoutItsBase(t *testing.T) {
 	t.Parallel()
-	js := streams(t)
-	j, _ := open(t, js)
-	m := newMaker(t)
+	js, j, m := journaled(t)
 	appendAll(t, j, m.some(10)...)
 	behind := m.position(j)
 	base := []byte("base")

@@ -57,33 +57,13 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// Who has read the journal leaves nothing at the server that would look at every
-// record to come.
+// A replay that ends half way, as one of a reload may, takes nothing from the writer,
+// and none leaves anything at the server that would look at every record to come.
 //
-// covers BCP-145
-func TestReadersEnd(t *testing.T) {
-	t.Parallel()
-	js := streams(t)
-	j, _ := open(t, js)
-	noError(t, j.Append(within(t), newMaker(t).some(3)))
-	stop := errors.New("enough")
-	for _, apply := range []func([]byte) error{func([]byte) error { return nil }, func([]byte) error { return stop }} {
-		err := j.Replay(within(t), apply)
-		stopIf(t, err != nil && !errors.Is(err, stop), "%v", err)
-	}
-	stream := must(js.Stream(within(t), jetstream.CommitStream))(t)
-	n := stream.CachedInfo().State.Consumers
-	failIf(t, n != 0, "%d readers are left", n)
-}
-
-// A replay that ends half way, as one of a reload may, takes nothing from the
-// writer.
-//
-// covers P1.5, P4.5
+// covers P1.5, P4.5, BCP-145
 func TestFailedReplay(t *testing.T) {
 	t.Parallel()
-	j, _ := open(t, streams(t))
-	m := newMaker(t)
+	js, j, m := journaled(t)
 	for range 3 {
 		noError(t, j.Append(within(t), m.some(3)))
 	}
@@ -98,7 +78,11 @@ func TestFailedReplay(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	fails(t, j.Replay(ended, func([]byte) error { return nil }), nil, "replayed without time")
+	all := func([]byte) error { return nil }
+	fails(t, j.Replay(ended, all), nil, "replayed without time")
+	noError(t, j.Replay(within(t), all))
+	n = must(js.Stream(within(t), jetstream.CommitStream))(t).CachedInfo().State.Consumers
+	failIf(t, n != 0, "%d readers are left", n)
 	noError(t, j.Append(within(t), m.some(3)))
 }
 
@@ -121,9 +105,7 @@ func TestSecondWriterIsFenced(t *testing.T) {
 // covers P11.1
 func TestUncertainWrite(t *testing.T) {
 	t.Parallel()
-	js := streams(t)
-	j, _ := open(t, js)
-	m := newMaker(t)
+	js, j, m := journaled(t)
 	noError(t, j.Append(within(t), m.some(1)))
 	stream := must(js.Stream(t.Context(), jetstream.CommitStream))(t)
 	config := stream.CachedInfo().Config

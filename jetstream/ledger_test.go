@@ -56,9 +56,7 @@ func TestLedgerGoesOnAnywhere(t *testing.T) {
 		}
 	}
 	js, _ := journaled(t)
-	stop := run(t, js)
-	projected(t, js, 10)
-	stop()
+	project(t, js, 10)
 	whole := meshtest.ReadStream(t, js, jetstream.LedgerStream)
 	stopIf(t, len(whole) != 3, "%d messages of 10 decisions on 3 channels", len(whole))
 	for n := range len(whole) + 1 {
@@ -67,9 +65,7 @@ func TestLedgerGoesOnAnywhere(t *testing.T) {
 			js, j := journaled(t)
 			store(t, js, whole[:n])
 			noError(t, j.Append(within(t), more))
-			stop := run(t, js)
-			projected(t, js, 17)
-			stop()
+			project(t, js, 17)
 			check := func(t *testing.T, js natsjs.JetStream) {
 				lines, _ := linesByChannel(t, js)
 				failIf(t, fmt.Sprint(lines) != fmt.Sprint(want), "the ledger has lines of %v", lines)
@@ -82,9 +78,7 @@ func TestLedgerGoesOnAnywhere(t *testing.T) {
 				js, j := journaled(t)
 				store(t, js, again[:k])
 				noError(t, j.Append(within(t), more))
-				stop := run(t, js)
-				projected(t, js, 17)
-				stop()
+				project(t, js, 17)
 				check(t, js)
 			}
 		})
@@ -100,9 +94,7 @@ func TestLedgerMessageIsBounded(t *testing.T) {
 		js := streams(t)
 		j, _ := open(t, js)
 		noError(t, j.Append(within(t), newMaker(t).pushes(tt.pushes, "mailer")))
-		stop := run(t, js)
-		projected(t, js, uint64(tt.pushes))
-		stop()
+		project(t, js, uint64(tt.pushes))
 		if lines, messages := linesByChannel(t, js); len(lines["mailer"]) != tt.pushes || messages != tt.messages {
 			t.Errorf("%d lines in %d messages", len(lines["mailer"]), messages)
 		}

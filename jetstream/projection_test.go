@@ -41,6 +41,14 @@ func projected(t testing.TB, js natsjs.JetStream, seq uint64) {
 	noError(t, jetstream.Projected(within(t), js, seq))
 }
 
+// project runs a projector until a decision shows.
+func project(t testing.TB, js natsjs.JetStream, seq uint64) {
+	t.Helper()
+	stop := run(t, js)
+	projected(t, js, seq)
+	stop()
+}
+
 // contents are the messages of the audit and the lines of the ledger, in short.
 func contents(t *testing.T, js natsjs.JetStream) map[string][]string {
 	t.Helper()
@@ -157,9 +165,7 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 // covers P11.1, A-CHAIN
 func TestProjectionsHaveNoDoubles(t *testing.T) {
 	t.Parallel()
-	js := streams(t)
-	j, _ := open(t, js)
-	m := newMaker(t)
+	js, j, m := journaled(t)
 	run(t, js)
 	run(t, js)
 	const decisions = 40
@@ -322,16 +328,12 @@ func TestProjectorIsToldOfNoAnswer(t *testing.T) {
 // covers P11.1
 func TestProjectorBeginsWhereItStands(t *testing.T) {
 	t.Parallel()
-	js := streams(t)
-	j, _ := open(t, js)
-	m := newMaker(t)
+	js, j, m := journaled(t)
 	for range 200 {
 		noError(t, j.Append(within(t), m.some(4)))
 	}
 	own := connect(t, js.Conn().ConnectedUrl()) // on which nothing else is received
-	stop := run(t, own)
-	projected(t, js, 800)
-	stop()
+	project(t, own, 800)
 	received := func() uint64 { return own.Conn().Stats().InMsgs }
 	last := uint64(800)
 	for _, c := range []struct {
@@ -368,9 +370,7 @@ func TestProjectorBeginsWhereItStands(t *testing.T) {
 // covers P11.1
 func TestProjectorIsLateAtMost(t *testing.T) {
 	t.Parallel()
-	js := streams(t)
-	j, _ := open(t, js)
-	m := newMaker(t)
+	js, j, m := journaled(t)
 	stop := run(t, js)
 	begin := time.Now()
 	var first atomic.Int64 // when the audit began

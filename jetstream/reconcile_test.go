@@ -67,12 +67,9 @@ func TestReconcile(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			js, m := streams(t), newMaker(t)
-			j, _ := open(t, js)
+			js, j, m := journaled(t)
 			noError(t, j.Append(within(t), m.some(41)))
-			stop := run(t, js)
-			projected(t, js, 41)
-			stop()
+			project(t, js, 41)
 			tt.plant(t, js, m)
 			r := must(jetstream.Reconcile(within(t), js, nil, 0, m.state.Pools()))(t)
 			var where []string
@@ -100,12 +97,9 @@ func publish(t *testing.T, js natsjs.JetStream, data []byte, header nats.Header)
 // covers P4.5
 func TestReconcileUpToADecision(t *testing.T) {
 	t.Parallel()
-	js, m := streams(t), newMaker(t)
-	j, _ := open(t, js)
+	js, j, m := journaled(t)
 	noError(t, j.Append(within(t), m.some(20)))
-	stop := run(t, js)
-	projected(t, js, 20)
-	stop()
+	project(t, js, 20)
 	pools := m.state.Pools()
 	noError(t, j.Append(within(t), m.some(20)))
 	r, err := jetstream.Reconcile(within(t), js, nil, 20, pools)

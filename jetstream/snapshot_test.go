@@ -13,7 +13,7 @@ import (
 
 // A snapshot comes back as it was written, or not at all.
 //
-// covers P11.2, A-CHAIN, A-CRASH
+// covers P11.2, P11.5, A-CHAIN, A-CRASH
 func TestSnapshots(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "snapshots")
@@ -55,6 +55,14 @@ func TestSnapshots(t *testing.T) {
 	noError(t, snapshots.Write(made(5)))
 	names, _ = snapshots.List()
 	failIf(t, len(names) != 1, "%v", names)
+	for _, n := range []uint64{8, 9, 10} {
+		noError(t, snapshots.Write(made(n)))
+	}
+	for i, before := range []uint64{80, 81, 110} {
+		noError(t, snapshots.RemoveBefore(before))
+		names, err := snapshots.List()
+		failIf(t, err != nil || len(names) != []int{3, 2, 0}[i], "before %d: %v, %v", before, names, err)
+	}
 }
 
 // Behind a position stand exactly the decisions that followed it; a position
@@ -63,9 +71,7 @@ func TestSnapshots(t *testing.T) {
 // covers P4.5, P11.2
 func TestReplayBehind(t *testing.T) {
 	t.Parallel()
-	js := streams(t)
-	j, _ := open(t, js)
-	m := newMaker(t)
+	js, j, m := journaled(t)
 	var written [][]byte
 	var at []jetstream.Position
 	for n := range 5 {
@@ -88,21 +94,4 @@ func TestReplayBehind(t *testing.T) {
 	err := j.ReplayBehind(within(t), jetstream.Position{Sequence: 6, Head: at[4].Head}, func([]byte) error { return nil })
 	failIf(t, !errors.Is(err, jetstream.ErrPosition), "behind the end: %v", err)
 	noError(t, j.Append(within(t), m.some(1)))
-}
-
-// covers P11.5
-func TestRemoveSnapshotsBefore(t *testing.T) {
-	t.Parallel()
-	snapshots := jetstream.NewSnapshots(filepath.Join(t.TempDir(), "snapshots"))
-	for _, n := range []uint64{8, 9, 10} {
-		noError(t, snapshots.Write(jetstream.Snapshot{Position: jetstream.Position{Decision: n}}))
-	}
-	for _, c := range []struct {
-		before uint64
-		left   int
-	}{{8, 3}, {9, 2}, {11, 0}} {
-		err := snapshots.RemoveBefore(c.before)
-		names, also := snapshots.List()
-		failIf(t, err != nil || also != nil || len(names) != c.left, "before %d: %v, %v, %v", c.before, names, err, also)
-	}
 }

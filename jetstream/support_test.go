@@ -33,7 +33,7 @@ const patience = 45 * time.Second
 
 // streams runs a server without accounts, where a test may do anything, and
 // makes the streams on it.
-func streams(t *testing.T) natsjs.JetStream {
+func streams(t testing.TB) natsjs.JetStream {
 	t.Helper()
 	js := connect(t, startServer(t).ClientURL())
 	create(t, js)
@@ -86,6 +86,14 @@ func open(t testing.TB, js natsjs.JetStream) (*jetstream.Journal, [][]byte) {
 	var records [][]byte
 	noError(t, j.Replay(t.Context(), func(b []byte) error { records = append(records, b); return nil }))
 	return j, records
+}
+
+// journaled is a new journal, and who makes its decisions.
+func journaled(t testing.TB) (natsjs.JetStream, *jetstream.Journal, *maker) {
+	t.Helper()
+	js := streams(t)
+	j, _ := open(t, js)
+	return js, j, newMaker(t)
 }
 
 // maker makes the decisions of a mesh without a gateway.
