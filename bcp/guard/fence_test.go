@@ -63,18 +63,7 @@ func TestFenceNeutralisesTags(t *testing.T) {
 	expect(t, strings.Count(twice, "&lt;"), 3, "of 3 tags are neutralised: %q", twice)
 }
 
-// covers ALF-16
-func TestFenceKeepsOtherText(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{
-		"", "plain", "<b>x</b> &amp; <script>y</script>", "</untrusted>data", "&lt;/untrusted-data>", "&#60;/untrusted-data>", "untrusted-data", "a < b and c > d", "<untrusted-date>",
-		"<x untrusted-data>", "<<<", "\u201cuntrusted-data\u201d", "tab\tand\nlines", "\u2039quoted\u203a", "e\u0301", "日本語 <日本>",
-	} {
-		expect(t, mustFence(t, text, Web).String(), testOpen+text+testClose, "%+q", text)
-	}
-}
-
-// What nobody sees is in no fence, whoever calls for one, and a fence that holds it is not one of ours.
+// What nobody sees is in no fence, whoever calls for one, and a fence that holds it is not one of ours. Other text stays.
 //
 // covers ALF-16, A-ANOM
 func TestFenceCleans(t *testing.T) {
@@ -88,6 +77,12 @@ func TestFenceCleans(t *testing.T) {
 	} {
 		expect(t, mustFence(t, text, Web).String(), testOpen+want+testClose, "%+q", text)
 		failIf(t, IsTainted(testOpen+text+testClose), "%+q inside the tags is taken for a fence", text)
+	}
+	for _, text := range []string{
+		"", "plain", "<b>x</b> &amp; <script>y</script>", "</untrusted>data", "&lt;/untrusted-data>", "&#60;/untrusted-data>", "untrusted-data", "a < b and c > d", "<untrusted-date>",
+		"<x untrusted-data>", "<<<", "\u201cuntrusted-data\u201d", "tab\tand\nlines", "\u2039quoted\u203a", "e\u0301", "日本語 <日本>",
+	} {
+		expect(t, mustFence(t, text, Web).String(), testOpen+text+testClose, "%+q", text)
 	}
 }
 

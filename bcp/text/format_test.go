@@ -9,31 +9,65 @@ import (
 	"time"
 )
 
-// covers P3.2, BCP-48, BCP-96
-func TestParseDate(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"2026-03-15": "2026-03-15", "--03-15": "--03-15", "--02-29": "--02-29", "0001-01-01": "0001-01-01", "9999-12-31": "9999-12-31", "2024-02-29": "2024-02-29", "2000-02-29": "2000-02-29",
-		"March 15": "--03-15", "march 15, 2026": "2026-03-15", "MARCH 15 2026": "2026-03-15", "15 March 2026": "2026-03-15", "15 March": "--03-15", "15 March, 2026": "2026-03-15",
-		"Mar 15 2026": "2026-03-15", "15 Mar": "--03-15", "Mar. 15, 2026": "2026-03-15", "Sept 3": "--09-03", "Sept. 3": "--09-03", "May 1st": "--05-01", "2nd of May 2026": "2026-05-02", "3rd June": "--06-03",
-		"11th June": "--06-11", "21st June": "--06-21", "15th of March, 2026": "2026-03-15", "2026 March 15": "2026-03-15", "  March\t\n15  ": "--03-15", "Feb 29": "--02-29", "March 05": "--03-05",
-		"2026\u201103\u201115": "2026-03-15", "２０２６-03-15": "2026-03-15", "March\u00a015": "--03-15", "March 15 , 2026": "2026-03-15",
-	} {
-		d, err := ParseDate([]byte(in))
-		if err != nil || string(d.Append(nil)) != want {
-			t.Errorf("%q: %v %v, want %s", in, d, err, want)
-			continue
-		}
-		again, err := ParseDate([]byte(want))
-		failIf(t, err != nil || again != d, "%q: the canonical form reads as %v %v", want, again, err)
+// formats read a value, and write it as it is delivered.
+var formats = map[string]struct {
+	read func(string) (string, error)
+	err  error
+}{
+	"date":    {func(s string) (string, error) { d, err := ParseDate([]byte(s)); return string(d.Append(nil)), err }, ErrDate},
+	"time":    {func(s string) (string, error) { c, err := ParseTime([]byte(s)); return string(c.Append(nil)), err }, ErrTime},
+	"integer": {func(s string) (string, error) { n, err := ParseInteger([]byte(s)); return fmt.Sprint(n), err }, ErrInteger},
+	"boolean": {func(s string) (string, error) { b, err := ParseBoolean([]byte(s)); return fmt.Sprint(b), err }, ErrBoolean},
+}
+
+// refuses checks that a text is no value of a format, and that nothing comes with the error.
+func refuses(t *testing.T, format, in string) {
+	t.Helper()
+	zero := map[string]string{"date": string(Date{}.Append(nil)), "time": string(Time{}.Append(nil)), "integer": "0", "boolean": "false"}
+	got, err := formats[format].read(in)
+	failIf(t, !errors.Is(err, formats[format].err) || got != zero[format], "%s %q is %s, %v", format, in, got, err)
+}
+
+// reads checks what a text is read as, and that what is delivered reads as itself.
+func reads(t *testing.T, format, in, want string) {
+	t.Helper()
+	for _, in := range []string{in, want} {
+		got, err := formats[format].read(in)
+		failIf(t, err != nil || got != want, "%s %q is %s, %v, want %s", format, in, got, err, want)
 	}
-	for _, in := range []string{
-		"", " ", "tomorrow", "1", "a", "2m", "March", "2026", "March 2026", "March 32", "March 0", "Feb 30", "2023-02-29", "1900-02-29", "0000-01-01", "2026-13-01", "2026-00-01", "2026-01-00", "2026-1-1", "2026/03/15", "03/15/2026",
-		"15.03.2026", "--2-29", "---02-29", "on March 15", "March 15.", "March 15 2026 please", "March 15, 26", "March 15, 0000", "1th March", "11st March", "22th March", "March 15 16", "15 16 March", "March March 15", "2026-03-15T00:00", "2026-03-15Z",
-		"marc 15", "Marsh 15", "March. 15", "Se 3", "Sep.. 3", "-2026-03-15", "+2026-03-15", "20260315", "15March", "March15", "ма́рт 15", "March 15\x00 x", "the 15th", "of March 15", strings.Repeat(" ", 500) + "March 15", "March 15,", ", March 15",
+}
+
+// covers P3.2, P2.2, BCP-48, BCP-96
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	for format, c := range map[string]struct {
+		reads   map[string]string
+		refuses []string
+	}{
+		"date": {map[string]string{
+			"2026-03-15": "2026-03-15", "--03-15": "--03-15", "--02-29": "--02-29", "0001-01-01": "0001-01-01", "9999-12-31": "9999-12-31", "2024-02-29": "2024-02-29", "2000-02-29": "2000-02-29",
+			"March 15": "--03-15", "march 15, 2026": "2026-03-15", "MARCH 15 2026": "2026-03-15", "15 March 2026": "2026-03-15", "15 March": "--03-15", "15 March, 2026": "2026-03-15",
+			"Mar 15 2026": "2026-03-15", "15 Mar": "--03-15", "Mar. 15, 2026": "2026-03-15", "Sept 3": "--09-03", "Sept. 3": "--09-03", "May 1st": "--05-01", "2nd of May 2026": "2026-05-02", "3rd June": "--06-03",
+			"11th June": "--06-11", "21st June": "--06-21", "15th of March, 2026": "2026-03-15", "2026 March 15": "2026-03-15", "  March\t\n15  ": "--03-15", "Feb 29": "--02-29", "March 05": "--03-05",
+			"2026\u201103\u201115": "2026-03-15", "２０２６-03-15": "2026-03-15", "March\u00a015": "--03-15", "March 15 , 2026": "2026-03-15",
+		}, []string{
+			"", " ", "tomorrow", "1", "a", "2m", "March", "2026", "March 2026", "March 32", "March 0", "Feb 30", "2023-02-29", "1900-02-29", "0000-01-01", "2026-13-01", "2026-00-01", "2026-01-00", "2026-1-1", "2026/03/15", "03/15/2026",
+			"15.03.2026", "--2-29", "---02-29", "on March 15", "March 15.", "March 15 2026 please", "March 15, 26", "March 15, 0000", "1th March", "11st March", "22th March", "March 15 16", "15 16 March", "March March 15", "2026-03-15T00:00", "2026-03-15Z",
+			"marc 15", "Marsh 15", "March. 15", "Se 3", "Sep.. 3", "-2026-03-15", "+2026-03-15", "20260315", "15March", "March15", "ма́рт 15", "March 15\x00 x", "the 15th", "of March 15", strings.Repeat(" ", 500) + "March 15", "March 15,", ", March 15",
+		}},
+		"time": {map[string]string{"15:04": "15:04", "00:00": "00:00", " 23:59\n": "23:59", "１５：０４": "15:04"},
+			[]string{"", "24:00", "23:60", "1:04", "15:4", "15.04", "15:04:00", "3 pm", "15:04 pm", "at 15:04", "-1:00", "+1:00", "15 :04"}},
+		"integer": {map[string]string{"0": "0", "7": "7", "-7": "-7", " 42 ": "42", "9223372036854775807": fmt.Sprint(math.MaxInt64), "-9223372036854775808": fmt.Sprint(math.MinInt64)},
+			[]string{"", "-", "-0", "00", "01", "-01", "+1", "1.0", "1e2", "1,000", "1_000", "0x1", "1 2", "one", "9223372036854775808", "-9223372036854775809", "--1", strings.Repeat("1", 300)}},
+		"boolean": {map[string]string{"true": "true", "false": "false", " TRUE\n": "true", "False": "false"},
+			[]string{"", "yes", "no", "1", "0", "t", "true.", "true false", "null"}},
 	} {
-		d, err := ParseDate([]byte(in))
-		failIf(t, !errors.Is(err, ErrDate) || d != (Date{}), "%q is %v %v", in, d, err)
+		for in, want := range c.reads {
+			reads(t, format, in, want)
+		}
+		for _, in := range c.refuses {
+			refuses(t, format, in)
+		}
 	}
 }
 
@@ -68,85 +102,36 @@ func FuzzDate(f *testing.F) {
 	})
 }
 
-// covers P3.2
-func TestParseTime(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{"15:04": "15:04", "00:00": "00:00", " 23:59\n": "23:59", "１５：０４": "15:04"} {
-		got, err := ParseTime([]byte(in))
-		failIf(t, err != nil || string(got.Append(nil)) != want, "%q: %v %v", in, got, err)
-	}
-	for _, in := range []string{"", "24:00", "23:60", "1:04", "15:4", "15.04", "15:04:00", "3 pm", "15:04 pm", "at 15:04", "-1:00", "+1:00", "15 :04"} {
-		got, err := ParseTime([]byte(in))
-		failIf(t, !errors.Is(err, ErrTime), "%q is %v %v", in, got, err)
-	}
-}
-
-// covers P3.2, P2.2
-func TestParseInteger(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]int64{"0": 0, "7": 7, "-7": -7, " 42 ": 42, "9223372036854775807": math.MaxInt64, "-9223372036854775808": math.MinInt64} {
-		got, err := ParseInteger([]byte(in))
-		failIf(t, err != nil || got != want, "%q: %d %v", in, got, err)
-	}
-	for _, in := range []string{"", "-", "-0", "00", "01", "-01", "+1", "1.0", "1e2", "1,000", "1_000", "0x1", "1 2", "one", "9223372036854775808", "-9223372036854775809", "--1", strings.Repeat("1", 300)} {
-		got, err := ParseInteger([]byte(in))
-		failIf(t, !errors.Is(err, ErrInteger) || got != 0, "%q is %d %v", in, got, err)
-	}
-}
-
 // Decimal digits of every script are those of ASCII wherever a number is read, and nothing else that holds a digit is one.
 //
 // covers P3.2, P3.4
 func TestDigitsOfEveryScript(t *testing.T) {
 	t.Parallel()
 	for _, zero := range "٠۰०০௦๐０𝟎𝟘𝟢𝟬𝟶🯰" {
-		spell := func(s string) []byte {
-			return []byte(strings.Map(func(r rune) rune {
+		spell := func(s string) string {
+			return strings.Map(func(r rune) rune {
 				if r >= '0' && r <= '9' {
 					return zero + r - '0'
 				}
 				return r
-			}, s))
+			}, s)
 		}
-		n, err := ParseInteger(spell("-120"))
-		failIf(t, n != -120 || err != nil, "%s: %d %v", spell("-120"), n, err)
-		d, err := ParseDate(spell("2026-03-15"))
-		failIf(t, string(d.Append(nil)) != "2026-03-15" || err != nil, "%s: %v %v", spell("2026-03-15"), d, err)
-		d, err = ParseDate(spell("March 15th, 2026"))
-		failIf(t, string(d.Append(nil)) != "2026-03-15" || err != nil, "%s: %v %v", spell("March 15th, 2026"), d, err)
-		c, err := ParseTime(spell("15:04"))
-		failIf(t, string(c.Append(nil)) != "15:04" || err != nil, "%s: %v %v", spell("15:04"), c, err)
-		for _, refused := range []string{"007", "-0"} {
-			n, err := ParseInteger(spell(refused))
-			failIf(t, !errors.Is(err, ErrInteger), "%s is %d", spell(refused), n)
-		}
-		_, err = ParseEmail(nil, spell("a1@example.com"), 0)
+		reads(t, "integer", spell("-120"), "-120")
+		reads(t, "date", spell("2026-03-15"), "2026-03-15")
+		reads(t, "date", spell("March 15th, 2026"), "2026-03-15")
+		reads(t, "time", spell("15:04"), "15:04")
+		refuses(t, "integer", spell("007"))
+		refuses(t, "integer", spell("-0"))
+		refuses(t, "boolean", spell("1"))
+		_, err := ParseEmail(nil, []byte(spell("a1@example.com")), 0)
 		failIf(t, !errors.Is(err, ErrEmail), "%s is an address", spell("a1@example.com"))
-		r, err := Normalise(nil, spell("at 3.14 on 5"), Options{Alphabet: ASCII, MaxWords: 9})
+		r, err := Normalise(nil, []byte(spell("at 3.14 on 5")), Options{Alphabet: ASCII, MaxWords: 9})
 		failIf(t, string(r.Text) != "at 3.14 on 5", "%s: %s %v", spell("at 3.14 on 5"), r.Text, err)
-		b, err := ParseBoolean(spell("1"))
-		failIf(t, err == nil, "%s is %v", spell("1"), b)
 	}
 	for _, in := range []string{"10²", "²", "①", "⑫", "½", "Ⅻ", "㉑", "⒈", "❶", "1₂", "一", "፩"} {
-		n, err := ParseInteger([]byte(in))
-		failIf(t, !errors.Is(err, ErrInteger), "%s is %d", in, n)
-		c, err := ParseTime([]byte("15:0" + in))
-		failIf(t, !errors.Is(err, ErrTime), "15:0%s is %v", in, c)
-		d, err := ParseDate([]byte("2026-03-1" + in))
-		failIf(t, !errors.Is(err, ErrDate), "2026-03-1%s is %v", in, d)
-	}
-}
-
-// covers P3.2
-func TestParseBoolean(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]bool{"true": true, "false": false, " TRUE\n": true, "False": false} {
-		got, err := ParseBoolean([]byte(in))
-		failIf(t, err != nil || got != want, "%q: %v %v", in, got, err)
-	}
-	for _, in := range []string{"", "yes", "no", "1", "0", "t", "true.", "true false", "null"} {
-		got, err := ParseBoolean([]byte(in))
-		failIf(t, !errors.Is(err, ErrBoolean) || got, "%q is %v %v", in, got, err)
+		refuses(t, "integer", in)
+		refuses(t, "time", "15:0"+in)
+		refuses(t, "date", "2026-03-1"+in)
 	}
 }
 

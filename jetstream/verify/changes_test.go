@@ -252,22 +252,13 @@ func (c *changer) several() ([]byte, []int) {
 	begins := c.random.IntN(2)
 	base, before := c.short[begins], 6*begins
 	list := slices.Clone(c.decisions[before:few])
-	blocks := func() []byte {
-		file := parts{base.magic, []frame{base.frames[0]}}
-		for rest := list; len(rest) > 0; {
-			n := min(len(rest), 1+c.random.IntN(5))
-			file.frames = append(file.frames, frame{kind: 'D', payload: blockOf(c.pack, rest[:n])})
-			rest = rest[n:]
-		}
-		file.frames = append(file.frames, base.frames[len(base.frames)-1])
-		return file.file()
-	}
-	must(check(blocks(), verify.Options{Keys: []string{c.key.Public}}))(c.t)
+	size := func() int { return 1 + c.random.IntN(5) }
+	must(check(base.blocks(c.pack, list, size), verify.Options{Keys: []string{c.key.Public}}))(c.t)
 	first := few
 	for range 1 + c.random.IntN(3) {
 		at := 3 * c.random.IntN(len(list)/3)
 		list[at] = bytes.Replace(list[at], []byte("main"), []byte("mein"), 1)
 		first = min(first, before+at+1)
 	}
-	return blocks(), []int{first}
+	return base.blocks(c.pack, list, size), []int{first}
 }

@@ -172,11 +172,7 @@ func TestTimeGoesOn(t *testing.T) {
 		}
 		p := takeApart(t, signedFile(t, key, decisions...))
 		for first := 1; first <= len(decisions); first++ {
-			frames := []frame{p.frames[0]}
-			for block := range slices.Chunk(decisions, first) {
-				frames = append(frames, frame{kind: 'D', payload: blockOf(packer(t), block)})
-			}
-			file := (&parts{p.magic, append(frames, p.frames[2])}).file()
+			file := p.blocks(packer(t), decisions, func() int { return first })
 			if bad > 0 {
 				expectFault(t, file, o, bad)
 			} else if _, err := check(file, o); err != nil {

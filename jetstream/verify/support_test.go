@@ -155,6 +155,18 @@ func (p *parts) file() []byte {
 	return file
 }
 
+// blocks returns the file with decisions in blocks of sizes that are drawn.
+func (p *parts) blocks(pack *zstd.Encoder, decisions [][]byte, size func() int) []byte {
+	all := parts{p.magic, []frame{p.frames[0]}}
+	for len(decisions) > 0 {
+		n := min(len(decisions), size())
+		all.frames = append(all.frames, frame{kind: 'D', payload: blockOf(pack, decisions[:n])})
+		decisions = decisions[n:]
+	}
+	all.frames = append(all.frames, p.frames[len(p.frames)-1])
+	return all.file()
+}
+
 // with returns the file with another payload in one frame.
 func (p *parts) with(index int, payload []byte) []byte {
 	changed := parts{p.magic, slices.Clone(p.frames)}
