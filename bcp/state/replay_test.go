@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
@@ -145,24 +146,43 @@ func TestReplayOfASpecThatNoLongerCompiles(t *testing.T) {
 //
 // covers P4.5, A-CRASH
 func FuzzApply(f *testing.F) {
-	for seed := range uint64(20) {
+	for seed := range uint64(60) {
 		f.Add(seed)
 	}
-	w := newWorld(f, scheduled("1h Plan"))
-	w.play("start" + someHistory + `
-		approve 1                     => accept
-		answer web 4 {"summary":"a"}  => hold
-		ask clerk mail three why=so   => hold
-		taint mail web`)
+	w := newWorld(f, richMesh()).play(richHistory + `
+		ask planner mail yes id=r1
+		ack planner
+		notice mail
+		event connect mail 1
+		reject 3 no
+		renew planner
+		close planner
+		wait 1h
+		open planner
+		reset planner
+		wait 49h
+		due
+		due
+		due`)
+	var journal []bcp.Decision
+	for _, record := range w.journal {
+		journal = append(journal, must(decodeOpen(record)))
+	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		w := w.alike(t)
 		s := w.upTo(r.IntN(len(w.journal) + 1))
 
 		for range 40 {
-			d := wildDecision(r, s)
-			record, erased := must(encodeSealed(&d)), d.Erased
-			d = must(decodeOpen(record))
+			d := wildDecision(r, s, journal)
+			record, err := encodeSealed(&d)
+			if err != nil {
+				continue
+			}
+			erased := d.Erased
+			if d, err = decodeOpen(record); err != nil {
+				continue
+			}
 			if erased {
 				d.Private = bcp.Private{Erased: true}
 			}
@@ -180,7 +200,7 @@ func FuzzApply(f *testing.F) {
 			s.DecideSession(m, "planner", []byte(`{"verb":"close"}`))
 			for range 3 {
 				if due, ok := s.DecideDue(m); ok {
-					record := must(encodeSealed(&due))
+					record, _ := encodeSealed(&due)
 					_ = s.Apply(&due, bcp.RecordDigest(record))
 				}
 			}
@@ -196,115 +216,37 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// wildDecision follows in number, chain and mostly time, and is arbitrary in
-// the rest; sometimes its balance is right.
-func wildDecision(r *rand.Rand, s *State) bcp.Decision {
-	pick := func(words ...string) string { return words[r.IntN(len(words))] }
-	number := func() int64 {
-		return []int64{0, 1, 2, int64(bcp.Bit), int64(10 * bcp.Bit), -1, math.MaxInt64, math.MinInt64, r.Int64()}[r.IntN(9)]
+// wildDecision is one of a journal, with something of others or an extreme in some of its
+// fields. It follows in number, chain and mostly time; mostly its balance is right.
+func wildDecision(r *rand.Rand, s *State, journal []bcp.Decision) bcp.Decision {
+	d := journal[r.IntN(len(journal))]
+	if n := s.last.Seq; n < uint64(len(journal)) && r.IntN(2) == 0 {
+		d = journal[n]
 	}
-	var queries, items, deliveries []string
-	for id := range s.queries {
-		queries = append(queries, string(id))
-	}
-	for id := range s.items {
-		items = append(items, string(id))
-	}
-	for _, out := range s.Outbox(plannerMail) {
-		deliveries = append(deliveries, string(out.DeliveryID))
-	}
-	d := bcp.Decision{
-		Seq: s.last.Seq + 1, Prev: s.head, Time: s.last.Time + []int64{0, 1, 1e9, 1e12, 1e14}[r.IntN(5)],
-		Kind: bcp.DecisionKind(r.IntN(int(bcp.KindErase) + 2)), Agent: bcp.AgentName(pick("", "planner", "mail", "nobody")), Role: bcp.Role(r.IntN(5)),
-		Controller: bcp.AgentName(pick("", "planner", "planner", "relay", "nobody")), Reader: bcp.AgentName(pick("", "mail", "mail", "web", "nobody")),
-		Session: bcp.SessionID(pick("", string(s.agents["planner"].session.id), "s-other")), SessionBegins: r.IntN(4) == 0, SessionRenews: r.IntN(4) == 0, SessionEnds: r.IntN(4) == 0,
-		Epoch: []uint64{0, 1, 2, 3, math.MaxUint64}[r.IntN(5)], Query: bcp.QueryID(pick(append(queries, "", "q-new")...)), Item: bcp.ItemID(pick(append(items, "", "", "i-new")...)),
-		Delivery: bcp.DeliveryID(pick(append(deliveries, "", "", "d-new")...)), Subscription: bcp.SubscriptionID(pick("", "alarm", "none")), Category: bcp.Category(r.IntN(5)),
-		Attempt: int(number()), Before: number(), Repeat: r.IntN(8) == 0, Verdict: bcp.Outcome(r.IntN(5)),
-		Code: bcp.Code(pick("", "malformed", "escalation_limit_reached", "no such code")), Outcome: bcp.Code(pick("", "", "held", "rejected", "expired", "cancelled")),
-		Taint: bcp.Taint(r.IntN(6)), Nominal: bcp.Bits(number()), Capacity: bcp.Bits(number()), Escalation: r.IntN(2) == 0, Deadline: number(), Release: number(), Count: int(number()),
-		Private: bcp.Private{Client: bcp.ClientID(pick("", "r1", "c")), Payload: []byte(pick("", `{"ok":true}`, "\xff")), Salt: [16]byte{1}, Erased: r.IntN(4) == 0,
-			Spec: []byte(pick("", "{", "{"+testSpecs["yes"]+"}", "{"+testSpecs["name"]+"}", `{"category":9}`))},
-		Context: s.context, Notice: bcp.DeliveryID(pick("", "n1", "n2", string(s.noticedID()))), Target: bcp.AgentName(pick("", "mail", "planner", "nobody")), Prepaid: r.IntN(3) == 0,
-		Event: pick("", "approve", "reject", "edit", "web", taintReset, bcp.ProcessUnavailable, string(bcp.AlertThreshold), string(bcp.AlertExhausted), string(bcp.AlertSpending), "1h"), Note: pick("", "Plan"),
-		Scheduled: number(), Changes: []string{"+ a"},
-	}
-	if r.IntN(3) == 0 {
-		d.Context = bcp.Digest{}
-	}
-	if r.IntN(30) == 0 {
-		d.Time = number()
-	}
-	if open := s.OpenQueries("mail"); len(open) > 0 && r.IntN(3) > 0 {
-		d.Query = open[r.IntN(len(open))]
-		d.Controller, d.Reader = s.queries[d.Query].channel.Controller, "mail"
-	}
-	key, _ := d.Channel()
-	if ch := s.channels[key]; ch != nil && r.IntN(4) > 0 {
-		q := s.queries[d.Query]
-		if r.IntN(4) > 0 { // mostly what check lets through
-			soothe(r, s, &d, ch, q)
-			key, _ = d.Channel()
-			ch, q = s.channels[key], s.queries[d.Query]
+	for range r.IntN(4) {
+		of, from := reflect.ValueOf(&d).Elem(), reflect.ValueOf(journal[r.IntN(len(journal))])
+		if r.IntN(4) == 0 {
+			of, from = reflect.ValueOf(&d.Private).Elem(), from.FieldByName("Private")
 		}
+		at := r.IntN(of.NumField())
+		switch field := of.Field(at); {
+		case field.CanInt() && r.IntN(2) == 0:
+			field.SetInt([]int64{0, 1, -1, math.MaxInt64, math.MinInt64, r.Int64()}[r.IntN(6)])
+		case field.CanUint():
+			field.SetUint(uint64(r.IntN(40)))
+		case field.Kind() == reflect.String && r.IntN(2) == 0:
+			field.SetString([]string{"", "nobody", string(rune('a' + r.IntN(26)))}[r.IntN(3)])
+		default:
+			field.Set(from.Field(at))
+		}
+	}
+	d.Seq, d.Prev, d.Time = s.last.Seq+1, s.head, s.last.Time+[]int64{0, 1, 1e9, 1e12, 1e14, -1}[r.IntN(6)]
+	if key, _ := d.Channel(); s.channels[key] != nil && r.IntN(4) > 0 {
+		q := s.queries[d.Query]
 		if d.Kind == bcp.KindPush {
 			q = nil
 		}
-		d.Balance = ch.balanceAfter(&d, q)
+		d.Balance = s.channels[key].balanceAfter(&d, q)
 	}
 	return d
-}
-
-// noticedID is a notice that waits, if one does.
-func (s *State) noticedID() bcp.DeliveryID {
-	for _, a := range s.agents {
-		if len(a.notices) > 0 {
-			return a.notices[0].id
-		}
-	}
-	return ""
-}
-
-// soothe makes a wild decision one that may follow.
-func soothe(r *rand.Rand, s *State, d *bcp.Decision, ch *channelState, q *queryState) {
-	unique := string(rune('a'+r.IntN(26))) + string(rune('a'+r.IntN(26)))
-	d.Nominal, d.Capacity, d.Attempt = bcp.Bits(r.IntN(3)), bcp.Bits(r.IntN(3)), 0
-	switch d.Kind {
-	case bcp.KindAsk, bcp.KindPush:
-		d.Epoch, d.Item = ch.newest()+uint64(r.IntN(2)), ""
-		if d.Verdict == bcp.Hold {
-			d.Item = bcp.ItemID("i" + unique)
-		}
-		if d.Kind == bcp.KindAsk {
-			d.Query, d.Context, d.Spec = bcp.QueryID("q"+unique), bcp.Digest{}, []byte("{"+testSpecs["name"]+"}")
-		} else if d.Verdict == bcp.Accept {
-			d.Delivery = bcp.DeliveryID("d" + unique)
-		}
-	case bcp.KindAlert:
-		d.Epoch = ch.newest()
-	case bcp.KindApproval:
-		it := s.items[d.Item]
-		if it == nil {
-			return
-		}
-		d.Controller, d.Reader, d.Query, d.Verdict, d.Delivery, d.Outcome, d.Notice = it.Controller, it.Reader, it.Query, bcp.Accept, bcp.DeliveryID("d"+unique), "", bcp.DeliveryID("n"+unique)
-		if it.Kind == bcp.ItemEscalation {
-			d.Notice = ""
-			if d.Outcome = bcp.EscalationDenied; r.IntN(2) == 0 {
-				d.Delivery, d.Outcome = "", ""
-			}
-		}
-		if q := s.queries[it.Query]; q != nil {
-			d.Prepaid, d.Epoch = true, q.epoch
-		}
-	case bcp.KindAnswer, bcp.KindExpire:
-		if q == nil {
-			return
-		}
-		d.Epoch, d.Nominal, d.Capacity, d.Item = q.epoch, min(d.Nominal, q.nominal), min(d.Capacity, q.capacity), q.item
-		d.Delivery = bcp.DeliveryID("d" + unique)
-		if d.Kind == bcp.KindAnswer && d.Verdict == bcp.Hold {
-			d.Item = bcp.ItemID("i" + unique)
-		}
-	}
 }
