@@ -64,22 +64,6 @@ func TestExhaustionAlerts(t *testing.T) {
 	})
 }
 
-// A level that is reached and left again before it is recorded is no alert.
-//
-// covers P4.6
-func TestThresholdAlertIsTheNewest(t *testing.T) {
-	t.Parallel()
-	newWorld(t, edited(func(c *bcp.Channel) { c.AlertBits = 20 * bcp.Bit })).play(`
-		ask planner mail name => accept reserved:22.0
-		answer mail 1 nei     => settled:1.0
-		due                   => nothing
-		ask planner mail name => accept
-		due                   => alert event:budget_threshold epoch:1
-		answer mail 2 nei
-		ask planner mail name => accept
-		due                   => nothing`)
-}
-
 // A session that settles more than ten times the median of those before it on
 // its channel, of which there must be three, is an alert, once. At exactly ten
 // times it is none.

@@ -267,6 +267,16 @@ func TestAlerts(t *testing.T) {
 		ask planner mail num                => accept
 		ask planner mail yes                => accept
 		due                                 => nothing`)
+	// A level that is reached and left again before it is recorded is no alert.
+	newWorld(t, edited(func(c *bcp.Channel) { c.AlertBits = 20 * bcp.Bit })).play(`
+		ask planner mail name               => accept reserved:22.0
+		answer mail 1 nei                   => settled:1.0
+		due                                 => nothing
+		ask planner mail name               => accept
+		due                                 => alert event:budget_threshold epoch:1
+		answer mail 2 nei
+		ask planner mail name               => accept
+		due                                 => nothing`)
 }
 
 // covers P4.3, P4.4

@@ -115,17 +115,21 @@ func TestAskAtTheLimit(t *testing.T) {
 	}
 }
 
+// The capacity budget is exact, for what asks reserve and for what pushes settle.
+//
 // covers P4.1, P4.2
-func TestAskCapacityBudget(t *testing.T) {
+func TestCapacityBudget(t *testing.T) {
 	t.Parallel()
-	reserve := newWorld(t, testMesh()).compiled(plannerMail, "yes").Prices().Reserve()
-	newWorld(t, edited(func(c *bcp.Channel) { c.CapacityBudget = 2 * reserve })).play(`
-		ask planner mail yes => accept cap:` + reserve.String() + `
-		ask planner mail yes => accept cap-reserved:` + (2 * reserve).String() + `
-		ask planner mail yes => budget_exhausted`)
-	newWorld(t, edited(func(c *bcp.Channel) { c.CapacityBudget = 2*reserve - 1 })).play(`
-		ask planner mail yes => accept
-		ask planner mail yes => budget_exhausted`)
+	w := newWorld(t, testMesh())
+	for act, price := range map[string]bcp.Bits{
+		"ask planner mail yes":                w.compiled(plannerMail, "yes").Prices().Reserve(),
+		`push mail planner alarm {"ok":true}`: w.state.channels[plannerMail].subscriptions["alarm"].Prices().Capacity + bcp.PushTiming(1),
+	} {
+		moved := map[bool]string{true: " => accept cap-reserved:", false: " => accept cap-settled:"}[strings.HasPrefix(act, "ask")]
+		newWorld(t, edited(func(c *bcp.Channel) { c.CapacityBudget = 2 * price })).play(
+			act + " => accept cap:" + price.String() + "\n" + act + moved + (2 * price).String() + "\n" + act + " => budget_exhausted")
+		newWorld(t, edited(func(c *bcp.Channel) { c.CapacityBudget = 2*price - 1 })).play(act + " => accept\n" + act + " => budget_exhausted")
+	}
 }
 
 func testSpec(name string) bcp.Spec { return must(bcp.ParseSpec([]byte("{" + testSpecs[name] + "}"))) }

@@ -122,19 +122,6 @@ func TestPushAtTheLimit(t *testing.T) {
 	}
 }
 
-// covers P4.1, P4.2
-func TestPushCapacityBudget(t *testing.T) {
-	t.Parallel()
-	price := newWorld(t, testMesh()).state.channels[plannerMail].subscriptions["alarm"].Prices().Capacity + bcp.PushTiming(1)
-	newWorld(t, edited(func(c *bcp.Channel) { c.CapacityBudget = 2 * price })).play(`
-		push mail planner alarm {"ok":true} => accept cap:` + price.String() + `
-		push mail planner alarm {"ok":true} => accept cap-settled:` + (2 * price).String() + `
-		push mail planner alarm {"ok":true} => budget_exhausted`)
-	newWorld(t, edited(func(c *bcp.Channel) { c.CapacityBudget = 2*price - 1 })).play(`
-		push mail planner alarm {"ok":true} => accept
-		push mail planner alarm {"ok":true} => budget_exhausted`)
-}
-
 // The choice of the moment is priced from the channel's last release, or from
 // the beginning of the journal.
 //

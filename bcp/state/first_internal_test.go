@@ -29,13 +29,14 @@ func (f *firstOutcomes) all() iter.Seq2[clientKey, first] {
 }
 
 // The compact store of outcomes is a map of them that forgets the oldest: each is found
-// as it was added, repeats are counted, and none is found a day later.
+// as it was added, repeats are counted, and none is found a day later. The number of a chunk
+// wraps around.
 //
 // covers P2.6
 func TestFirstOutcomes(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
-	var f firstOutcomes
+	f := firstOutcomes{base: math.MaxUint32} // of which the next is 0
 	model := map[clientKey]first{}
 	var order []clientKey
 	now := int64(0)
@@ -74,32 +75,9 @@ func TestFirstOutcomes(t *testing.T) {
 		stopIf(t, key != order[n] || got != model[key], "%d in order: %+v; it was %+v", n, got, model[order[n]])
 		n++
 	}
-	failIf(t, n != len(order) || most < 4096, "%d of %d in order; %d at most", n, len(order), most)
+	failIf(t, n != len(order) || most < 4096 || f.base > math.MaxInt32, "%d of %d in order; %d at most, from chunk %d on", n, len(order), most, f.base)
 	f.forget(now + clientMemory)
 	failIf(t, f.kept != 0 || f.chunks != nil || f.index != nil, "a day later %d are kept", f.kept)
-}
-
-// The number of a chunk wraps around.
-//
-// covers P2.6
-func TestFirstOutcomesWrapAround(t *testing.T) {
-	t.Parallel()
-	f := firstOutcomes{base: math.MaxUint32}
-	key := func(i int) clientKey {
-		return newClientKey(&bcp.Decision{Private: bcp.Private{Client: bcp.ClientID(strconv.Itoa(i))}})
-	}
-	const all = 4000 // of three chunks
-	for i := range all {
-		f.add(key(i), &first{time: int64(i), epoch: uint64(i)})
-	}
-	for i := range all {
-		got, ok := f.get(key(i))
-		stopIf(t, !ok || got.epoch != uint64(i), "%d: %+v, %t", i, got, ok)
-	}
-	f.forget(clientMemory + all - 2)
-	if got, ok := f.get(key(all - 1)); f.kept != 1 || !ok || got.epoch != all-1 || f.base == math.MaxUint32 {
-		t.Errorf("%d are kept; the last: %+v, %t", f.kept, got, ok)
-	}
 }
 
 // A remembered push takes at most 60 bytes of memory. It is measured alone.

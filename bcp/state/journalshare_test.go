@@ -223,29 +223,6 @@ func TestNobodyHasMoreOfTheJournalThanIsFree(t *testing.T) {
 	failIf(t, !s.ExceedsShare("mail"), "an agent may have more than is free")
 }
 
-// Of an agent that the definitions do not have there is nothing to count, and people and the
-// gateway itself are not limited.
-//
-// covers P4.7
-func TestAdmitKnowsOnlyAgents(t *testing.T) {
-	t.Parallel()
-	s := newWorld(t, testMesh()).state
-	a := s.agents["planner"]
-	a.gathered.count, a.reports.count = 1<<20, 1<<20
-	for name, c := range map[string]struct {
-		agent    bcp.AgentName
-		role     bcp.Role
-		recorded bool
-	}{
-		"an agent": {"planner", bcp.RoleController, false}, "nobody": {"nobody", bcp.RoleController, true},
-		"a person of its name": {"planner", bcp.RoleApprover, true}, "the operator": {bcp.Operator, bcp.RoleOperator, true},
-	} {
-		d := bcp.Decision{Kind: bcp.KindSession, Verdict: bcp.Accept, Agent: c.agent, Role: c.role}
-		recorded, code := s.Admit(&d)
-		failIf(t, recorded != c.recorded || recorded != (code == ""), "%s: recorded %v, %q", name, recorded, code)
-	}
-}
-
 // What bounds a record: what is told again, what changes nothing and what somebody is at fault
 // for is never taken for what bits pay for, nor the other way round.
 //
@@ -317,25 +294,35 @@ func TestWhatBoundsARecord(t *testing.T) {
 	}
 }
 
-// A keeper is limited as its agent is, and an acknowledgement is recorded whatever was before.
+// Agents are limited, each also as its keeper, by their refusals and by their share of the
+// journal. Of an agent that the definitions do not have there is nothing to count, people and the
+// gateway itself are not limited, and an acknowledgement is recorded whatever was before.
 //
 // covers P4.7
-func TestAdmitKeepersAndAcknowledgements(t *testing.T) {
+func TestWhomAdmitLimits(t *testing.T) {
 	t.Parallel()
 	mesh := testMesh()
 	mesh.MaxDisk = 512 << 10
-	s := newWorld(t, mesh).state
-	s.share.add("planner", mesh.JournalBytes())
+	refused, full := newWorld(t, mesh).state, newWorld(t, mesh).state
+	refused.agents["planner"].gathered.count, refused.agents["planner"].reports.count = 1<<20, 1<<20
+	full.share.add("planner", mesh.JournalBytes())
 	for name, c := range map[string]struct {
-		d        bcp.Decision
+		s        *State
+		kind     bcp.DecisionKind
+		agent    bcp.AgentName
+		role     bcp.Role
 		recorded bool
 	}{
-		"a keeper":           {bcp.Decision{Kind: bcp.KindEgress, Verdict: bcp.Accept, Agent: "planner", Role: bcp.RoleKeeper}, false},
-		"an agent":           {bcp.Decision{Kind: bcp.KindAsk, Verdict: bcp.Accept, Agent: "planner", Role: bcp.RoleController}, false},
-		"an acknowledgement": {bcp.Decision{Kind: bcp.KindAcknowledge, Verdict: bcp.Accept, Agent: "planner", Role: bcp.RoleController}, true},
+		"an agent":             {refused, bcp.KindSession, "planner", bcp.RoleController, false},
+		"nobody":               {refused, bcp.KindSession, "nobody", bcp.RoleController, true},
+		"a person of its name": {refused, bcp.KindSession, "planner", bcp.RoleApprover, true},
+		"the operator":         {refused, bcp.KindSession, bcp.Operator, bcp.RoleOperator, true},
+		"a full share":         {full, bcp.KindAsk, "planner", bcp.RoleController, false},
+		"its keeper":           {full, bcp.KindEgress, "planner", bcp.RoleKeeper, false},
+		"an acknowledgement":   {full, bcp.KindAcknowledge, "planner", bcp.RoleController, true},
 	} {
-		recorded, _ := s.Admit(&c.d)
-		failIf(t, recorded != c.recorded, "%s: recorded %v", name, recorded)
+		recorded, code := c.s.Admit(&bcp.Decision{Kind: c.kind, Verdict: bcp.Accept, Agent: c.agent, Role: c.role})
+		failIf(t, recorded != c.recorded || recorded != (code == ""), "%s: recorded %v, %q", name, recorded, code)
 	}
 }
 

@@ -41,11 +41,7 @@ func TestMaxRate(t *testing.T) {
 		wait 40m
 		push mail planner alarm {"ok":true} id=p2   => accept`)
 	expect(t, len(w.state.Outbox(plannerMail)), 5, "the Controller sees")
-}
-
-// covers SUB-145, P12.1
-func TestHeldPushesCountInTheRate(t *testing.T) {
-	t.Parallel()
+	// What is held counts, whatever becomes of it.
 	newWorld(t, edited(func(c *bcp.Channel) { c.Subscriptions[3].MaxRate = bcp.Rate{Count: 1, Span: time.Minute} })).play(`
 		push mail planner memo {"summary":"a_b"}  => hold
 		reject 1 no

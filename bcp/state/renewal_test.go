@@ -20,7 +20,8 @@ const reaction = 10 * time.Minute
 // renewalMesh varies with n what a reload may change; the budgets of the window
 // and the agents stay.
 func renewalMesh(n int) *bcp.Mesh {
-	mesh := relayMesh()
+	mesh := testMesh()
+	channelIn(mesh, bcp.ChannelKey{Controller: "relay", Reader: "mail"}).Subscriptions = channelIn(mesh, plannerMail).Subscriptions
 	mesh.MaxRefusals, mesh.IdleTimeout = 1<<30, reaction*time.Duration(1+n%3)
 	mesh.Agents[slices.IndexFunc(mesh.Agents, func(a bcp.Agent) bool { return a.Name == "clerk" })].CronSchedules = []bcp.CronSchedule{{Schedule: "7h", Message: "Work"}}
 	for i := range mesh.Channels {

@@ -87,6 +87,12 @@ func TestChainLaundersNothing(t *testing.T) {
 		expect(t, own.Taint, bcp.TaintLow, "%s itself has", own.Controller)
 	}
 	expect(t, w.replay().answerTaint("relay", 0), bcp.TaintMedium, "after a restart relay's answers have")
+	w.play(`
+		reset relay
+		push relay planner alarm {"ok":true} => taint:low
+		ask relay mail yes                   => accept
+		answer mail 4 {"ok":true}            => delivers taint:medium
+		push relay planner alarm {"ok":true} => taint:medium`)
 	// How a query ended is the Reader's choice, and exposes as well.
 	newWorld(t, testMesh()).play(`
 		ask relay mail yes                   => accept
