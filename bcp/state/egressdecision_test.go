@@ -193,8 +193,8 @@ func TestEgressNeverExceeds(t *testing.T) {
 				line = reserving(id, "https://"+host+"/", rapid.SampledFrom([]bcp.EgressBy{bcp.ByComposed, bcp.ByLink, bcp.ByRedirect}).Draw(rt, "by"), rapid.Int64Range(1, 700).Draw(rt, "bits")*int64(bcp.Bit), rapid.Int64Range(1, 5<<20).Draw(rt, "bytes"))
 			}
 			before := len(w.journal)
-			d := w.play(line).last
-			if len(w.journal) > before && d.Verdict == bcp.Accept {
+			w.act(line)
+			if d := w.last; len(w.journal) > before && d.Verdict == bcp.Accept {
 				switch d.Egress.Act {
 				case bcp.EgressReserve:
 					_, host, err := openEgress(&d)
@@ -224,9 +224,7 @@ func TestEgressNeverExceeds(t *testing.T) {
 			stopIf(rt, use.Agent == "web" && (use.Bits != bcp.Bits(pool.Bits) || use.Bytes != pool.Bytes || use.ReservedBytes != pool.ReservedBytes),
 				"the audit shows %+v of %+v", use, pool)
 		}
-		checkpoint := must(w.state.Checkpoint())
-		again, err := w.replay().Checkpoint()
-		stopIf(rt, err != nil || string(again) != string(checkpoint), "a replay makes another state: %v", err)
+		w.play("")
 	})
 }
 

@@ -191,7 +191,8 @@ func TestSealedValuesOfASession(t *testing.T) {
 	w.hand("planner", first[0])
 	second := w.sealed("mail")
 	for range maxEnvelopes {
-		w.sealed("mail")
+		w.act("say planner mail " + link + "}")
+		w.act(fmt.Sprintf(`answer mail %d {"ok":true,"b":"x","a":"x"}`, len(w.queries)))
 	}
 	expect(t, w.hand("planner", second[0]).Code, bcp.UnknownHandle, "one more than are kept")
 	_, _, ok := w.state.Enclosing(first[0])

@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -34,13 +35,16 @@ func TestFlowBoundsExposure(t *testing.T) {
 		f := bcp.FlowOf(mesh)
 		w := newWorld(t, mesh)
 		for range rapid.IntRange(0, 8).Draw(rt, "acts") {
-			w.play(rapid.SampledFrom([]string{
+			for line := range strings.Lines(rapid.SampledFrom([]string{
 				"ask relay mail yes \n answer mail " + fmt.Sprint(len(w.queries)+1) + ` {"ok":true}`,
 				"ask planner web yes \n answer web " + fmt.Sprint(len(w.queries)+1) + ` {"ok":true}`,
 				`push mail planner alarm {"ok":true}`, `push mail clerk alarm {"n":1}`, `push relay planner alarm {"ok":true}`,
 				"close relay", "open planner",
-			}).Draw(rt, "act"))
+			}).Draw(rt, "act")) {
+				w.act(line)
+			}
 		}
+		w.play("")
 		for i, a := range f.Agents {
 			failIf(rt, slices.Contains(names, a.Name) && w.state.Exposure(a.Name) > a.Exposure,
 				"%s is exposed to %s, at worst %s", a.Name, w.state.Exposure(a.Name), a.Exposure)

@@ -148,11 +148,13 @@ func TestSlotHidesOrderAndTime(t *testing.T) {
 			ack planner => acknowledge
 			wait 10m`)
 		left := time.Minute - 1
+		history := ""
 		for _, i := range r.Perm(len(acts)) {
 			wait := time.Duration(r.Int64N(int64(left)))
 			left -= wait
-			w.play(fmt.Sprintf("wait %s \n %s => !reject !silent", wait, acts[i]))
+			history += fmt.Sprintf("wait %s \n %s => !reject !silent\n", wait, acts[i])
 		}
+		w.play(history)
 		got := released(t, w, plannerMail)
 		if want == nil {
 			want = got
