@@ -197,9 +197,7 @@ func TestWhatAgentsChooseIsKeptAsSECURITYSays(t *testing.T) {
 	for _, act := range []string{"publish", "subscribe"} {
 		m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindViolation && d.Event == act })
 	}
-	for deadline := time.Now().Add(meshtest.Patience); !strings.Contains(m.Log(), chosen["output of commands"][0]) && time.Now().Before(deadline); {
-		time.Sleep(10 * time.Millisecond)
-	}
+	until(t, "the output of the command", func() bool { return strings.Contains(m.Log(), chosen["output of commands"][0]) })
 	table := keptTable(t)
 	told := m.told(t)
 	m.Stop(t)

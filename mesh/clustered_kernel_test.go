@@ -21,13 +21,14 @@ import (
 
 // A kernel runs on a cluster as on a mesh of one server, with its planner, its tools and
 // its Reader at different servers. A gateway that takes over in the middle of a run goes on
-// with it, and the tool is called once.
+// with it, and the tool is called once. What they call tools with can do nothing else.
 //
-// covers KER-1, KER-2
+// covers KER-1, KER-2, KER-14
 func TestKernelOnACluster(t *testing.T) {
 	t.Parallel()
 	def := meshOf(t, kernelMesh())
 	c := startCluster(t, def, "one", "two")
+	dispatchersMayOnlyCall(t, c, def)
 	one := c.gateway(t, def, "one")
 	until(t, "a gateway that serves", one.Active)
 	two := c.gateway(t, def, "two")
@@ -66,22 +67,23 @@ func TestKernelOnACluster(t *testing.T) {
 	}()
 	task(slow)
 	holds(t, two.Active(), "nobody has taken over")
+
+	// What a gateway calls tools with is refused with it.
+	noError(t, c.store.RevokeGateway("one"))
+	next := must(accounts.CompileCluster(c.store, subjects.Permissions(def), time.Now()))
+	account, _ := next.Account(accounts.Dispatchers)
+	claims := must(jwt.DecodeAccountClaims(account.JWT))
+	expect(t, len(claims.Revocations), 2, "logins of dispatchers are refused, and the gateway has two")
 }
 
-// What a gateway of a cluster calls tools with can call the one tool, as any gateway's, and
-// is refused with the gateway. A gateway without it does not serve.
-//
-// covers KER-14
-func TestDispatchersOnAClusterMayOnlyCall(t *testing.T) {
-	t.Parallel()
-	def := meshOf(t, kernelMesh())
-	c := startCluster(t, def, "one", "two")
-	conn := func(gateway string, dispatcher bcp.AgentName) (*nats.Conn, error) {
-		return nats.Connect(c.URL(), nats.UserCredentials(filepath.Join(c.folder, gateway, server.DispatcherCreds(dispatcher))), nats.CustomInboxPrefix(subjects.GatewayInbox),
-			nats.Timeout(patience))
+// dispatchersMayOnlyCall looks at what a gateway of a cluster, which does not run yet, calls tools with: that can call the
+// one tool, as any gateway's. A gateway without it does not serve.
+func dispatchersMayOnlyCall(t *testing.T, c *clustered, def *bcp.Mesh) {
+	t.Helper()
+	creds := func(gateway, tool string) string {
+		return filepath.Join(c.folder, gateway, server.DispatcherCreds(subjects.Dispatcher("desk", "mail", tool)))
 	}
-	look, send := subjects.Dispatcher("desk", "mail", "look"), subjects.Dispatcher("desk", "mail", "send")
-	caller := must(conn("one", look))
+	caller := must(nats.Connect(c.URL(), nats.UserCredentials(creds("one", "look")), nats.CustomInboxPrefix(subjects.GatewayInbox), nats.Timeout(patience)))
 	defer caller.Close()
 	refused := make(chan error, 8)
 	caller.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err })
@@ -92,13 +94,9 @@ func TestDispatchersOnAClusterMayOnlyCall(t *testing.T) {
 	err := errors.Join(caller.Publish(subjects.Call("mail", "look", "desk"), nil), caller.FlushTimeout(patience))
 	failIf(t, err != nil || len(refused) > 0, "its own call is refused: %v, %d refusals", err, len(refused))
 
-	noError(t, os.Remove(filepath.Join(c.folder, "two", server.DispatcherCreds(send))))
+	away := filepath.Join(t.TempDir(), "away")
+	noError(t, os.Rename(creds("two", "send"), away))
 	fails(t, errorOf(mesh.StartGateway(t.Context(), c.config(t, def, "two"))), server.ErrCreds,
 		"a gateway that cannot call a tool")
-
-	noError(t, c.store.RevokeGateway("one"))
-	next := must(accounts.CompileCluster(c.store, subjects.Permissions(def), time.Now()))
-	account, _ := next.Account(accounts.Dispatchers)
-	claims := must(jwt.DecodeAccountClaims(account.JWT))
-	expect(t, len(claims.Revocations), 2, "logins of dispatchers are refused, and the gateway has two")
+	noError(t, os.Rename(away, creds("two", "send")))
 }

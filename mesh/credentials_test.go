@@ -102,7 +102,8 @@ func TestRevokedCredentialsAreCutOff(t *testing.T) {
 }
 
 // What was done while the mesh rested holds when it starts, and is in the audit
-// then, with the time at which it was done.
+// then, with the time at which it was done: creds that were revoked, and keys that were
+// replaced.
 //
 // covers A-REVOKED, P11.1
 func TestChangesOfARestingMeshAreRecordedWhenItStarts(t *testing.T) {
@@ -125,6 +126,16 @@ func TestChangesOfARestingMeshAreRecordedWhenItStarts(t *testing.T) {
 	must(operator(t, m).ApplyCredentials(t.Context()))
 	pending, _, err := store.Pending(time.Now())
 	failIf(t, err != nil || len(pending) > 0, "%v are not recorded: %v", pending, err)
+
+	m.Stop(t)
+	must(store.RotateAccounts(0))
+	next := issued(t, store, "mailer", bcp.RoleReader)
+	m.Start(t)
+	fails(t, errorOf(dial(t, m, "mailer", fresh)), nats.ErrAuthorization, "what an old key signed")
+	must(dial(t, m, "mailer", next))
+	for _, act := range []bcp.CredentialAct{bcp.CredentialAccount, bcp.CredentialScope} {
+		m.Wait(t, credentialAct(act, ""))
+	}
 }
 
 func invite(t *testing.T, store *accounts.Store, within time.Duration) accounts.Token {

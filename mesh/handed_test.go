@@ -1,11 +1,7 @@
 package mesh_test
 
 import (
-	"bytes"
 	"context"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -90,19 +86,8 @@ func TestSealedValuesReachWhomTheyAreHandedTo(t *testing.T) {
 			m.Stop(t)
 			streamsWithout(t, m, word, 2)
 			holds(t, !strings.Contains(m.Log(), word), "it is in the log")
-			snapshots := 0
-			err = filepath.WalkDir(m.State, func(path string, e fs.DirEntry, err error) error {
-				if err != nil || e.IsDir() {
-					return err
-				}
-				content, err := os.ReadFile(path)
-				holds(t, !bytes.Contains(content, []byte(word)), "it is in %s", path)
-				if strings.Contains(path, "snapshots") {
-					snapshots++
-				}
-				return err
-			})
-			failIf(t, err != nil || snapshots == 0, "%v: %d files of snapshots", err, snapshots)
+			found, snapshots := filesWith(t, m.State, []byte(word)), snapshotFiles(t, m)
+			failIf(t, len(found) > 0 || len(snapshots) == 0, "it is in %v, of %d snapshots", found, len(snapshots))
 		})
 	}
 }

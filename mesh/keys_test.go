@@ -64,23 +64,3 @@ func TestKeysOfAgentsAreReplacedUnderTraffic(t *testing.T) {
 		failIf(t, n != 1, "%d records of the keys of %s", n, name)
 	}
 }
-
-// Keys that are replaced while the mesh rests hold when it starts: what the old ones
-// signed is refused, what the new ones sign is taken, and the audit shows it.
-//
-// covers A-REVOKED, P11.1
-func TestKeysAreReplacedWhileTheMeshRests(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, pair(100))
-	store := keysOf(t, m)
-	old := issued(t, store, "mailer", bcp.RoleReader)
-	m.Stop(t)
-	must(store.RotateAccounts(0))
-	fresh := issued(t, store, "mailer", bcp.RoleReader)
-	m.Start(t)
-	fails(t, errorOf(dial(t, m, "mailer", old)), nats.ErrAuthorization, "the old ones")
-	must(dial(t, m, "mailer", fresh))
-	for _, act := range []bcp.CredentialAct{bcp.CredentialAccount, bcp.CredentialScope} {
-		m.Wait(t, credentialAct(act, ""))
-	}
-}

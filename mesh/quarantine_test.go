@@ -11,7 +11,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
-	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -69,18 +68,14 @@ func TestQuarantine(t *testing.T) {
 
 	js, end := m.Streams(t)
 	defer end()
-	journal := must(jetstream.OpenJournal(t.Context(), js))
-	keys, sealed := jetstream.NewSealingKeys(js), ""
-	if err := journal.Replay(t.Context(), func(record []byte) error {
-		d, err := keys.Decode(t.Context(), record)
-		if err == nil && d.Event == string(bcp.AlertPanic) {
-			raw, failed := keys.OpenRaw(t.Context(), &d)
-			sealed, err = string(raw), failed
+	sealed := ""
+	eachDecision(t, js, func(d *bcp.Decision, raw []byte, err error) {
+		if d.Event == string(bcp.AlertPanic) {
+			noError(t, err)
+			sealed = string(raw)
 		}
-		return err
-	}); err != nil || sealed != poison {
-		t.Errorf("sealed is %q, %v", sealed, err)
-	}
+	})
+	expect(t, sealed, poison, "sealed is")
 }
 
 // Whoever sent a message over which the gateway panicked is not read for a while, each time

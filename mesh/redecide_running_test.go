@@ -3,9 +3,6 @@ package mesh_test
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -44,52 +41,6 @@ func redecideRunning(t *testing.T, m *meshtest.Mesh, def *bcp.Mesh) *compared {
 	_, err := mesh.Dial(m.State, def, operatorOf(o)).Redecide(t.Context(), mesh.RedecideOptions{Definition: def, Version: "test", Each: c.each})
 	noError(t, err)
 	return c
-}
-
-// A mesh is decided again while it runs as when it rests: whole, and truncated,
-// where the base stands for what is cut off; and so is a backup of that. By the
-// definitions that decided nothing differs, by others what does.
-//
-// covers P11.3, P4.5
-func TestRedecideRunningAndTruncated(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, pair(1000))
-	pushes := func() {
-		mailer := reader(t, m, "mailer")
-		mailer.Push(t, "main", "notes", `{"note":"four words are there"}`, "")
-		mailer.Push(t, "main", "notes", `{"note":"two words"}`, "")
-		m.Settle(t)
-	}
-	pushes()
-	fewer := meshtest.Parse(t, pair(1000))
-	notes := slices.IndexFunc(fewer.Channels[0].Subscriptions, func(s bcp.Subscription) bool { return s.ID == "notes" })
-	fewer.Channels[0].Subscriptions[notes].Spec.Questions[0].MaxWords = 3
-	fewer.Files[0].SHA256[0]++
-	want := []string{"push P3.3 verdict false", "push P4.1 charge false"}
-	look := func(name string, of func(*bcp.Mesh) *compared, same int) {
-		t.Helper()
-		c := of(m.Definition)
-		failIf(t, c.count[state.ComparedSame] != same || len(c.count) != 2, "%s, the same: %v", name, c.count)
-		c = of(fewer)
-		failIf(t, !slices.Equal(c.differs, want), "%s, fewer words: %v", name, c.differs)
-	}
-	running := func(def *bcp.Mesh) *compared { return redecideRunning(t, m, def) }
-	look("running", running, 2)
-
-	m.Stop(t)
-	archive(t, m, "first.tar.gz")
-	m.Start(t)
-	pushes()
-	look("running and truncated", running, 2)
-	m.Stop(t)
-	look("truncated", func(def *bcp.Mesh) *compared { return redecide(t, m, def, nil) }, 2)
-
-	// A base that is not there is refused.
-	o := mesh.RedecideOptions{Definition: m.Definition, Version: "test", Each: func(*bcp.Decision, state.Redecision) error { return nil }}
-	bases, err := filepath.Glob(filepath.Join(m.State, jetstream.BaseFolder, "*"))
-	stopIf(t, err != nil || len(bases) != 1, "%v %v", bases, err)
-	noError(t, os.Remove(bases[0]))
-	fails(t, errorOf(redecideFolder(t.Context(), m.State, m.Definition, o)), jetstream.ErrBase, "without its base")
 }
 
 // Sealing keys are the operator's. It hears of one that was destroyed, of one that

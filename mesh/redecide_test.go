@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -44,10 +46,10 @@ func redecide(t *testing.T, m *meshtest.Mesh, def *bcp.Mesh, change func(*mesh.R
 }
 
 // The journal of a mesh is decided again as it was, under other definitions it is
-// not. Raw messages that have
-// expired are counted, and a lost key ends it.
+// not: while it runs as when it rests, whole, and truncated, where the base stands for
+// what is cut off. Raw messages that have expired are counted, and a lost key ends it.
 //
-// covers P11.3, P11.4, P11.5
+// covers P4.5, P11.3, P11.4, P11.5
 func TestRedecide(t *testing.T) {
 	t.Parallel()
 	begin := time.Now()
@@ -58,33 +60,42 @@ func TestRedecide(t *testing.T) {
 		mailer.Answer(t, mailer.queries.Next(t), isUrgent)
 		m.WaitCount(t, n+1, meshtest.Of(bcp.KindAnswer))
 	}
-	mailer.Push(t, "main", "notes", `{"note":"four words are there"}`, "")
-	mailer.Push(t, "main", "notes", `{"note":"two words"}`, "")
+	pushes := func(mailer side) {
+		mailer.Push(t, "main", "notes", `{"note":"four words are there"}`, "")
+		mailer.Push(t, "main", "notes", `{"note":"two words"}`, "")
+		m.Settle(t)
+	}
 	mailer.Push(t, "main", "notes", `{"note":1}`, "")
-	m.Settle(t)
+	pushes(mailer)
+	const answers = 3 + 3 + 3 // asks, answers, pushes
+	fewer := meshtest.Parse(t, pair(1000))
+	notes := slices.IndexFunc(fewer.Channels[0].Subscriptions, func(s bcp.Subscription) bool { return s.ID == "notes" })
+	fewer.Channels[0].Subscriptions[notes].Spec.Questions[0].MaxWords = 3
+	fewer.Files[0].SHA256[0]++
+	want := []string{"push P3.3 verdict false", "push P4.1 charge false"}
+	look := func(name string, same int, of func(*bcp.Mesh) *compared) {
+		t.Helper()
+		c := of(m.Definition)
+		failIf(t, c.count[state.ComparedSame] != same || len(c.count) != 2, "%s, the same definitions: %v", name, c.count)
+		c = of(fewer)
+		failIf(t, !slices.Equal(c.differs, want) || c.count[state.ComparedSame] != same-2, "%s, fewer words: %v %v", name, c.differs, c.count)
+	}
+	running := func(def *bcp.Mesh) *compared { return redecideRunning(t, m, def) }
+	resting := func(def *bcp.Mesh) *compared { return redecide(t, m, def, nil) }
+	look("running", answers, running)
 	key := bcp.ChannelKey{Controller: "main", Reader: "mailer"}
 	none := &compared{}
 	_, err := redecideFolder(t.Context(), m.State, m.Definition, mesh.RedecideOptions{Definition: m.Definition, Each: none.each})
 	failIf(t, !errors.Is(err, server.ErrInUse) || none.seen > 0, "while it runs: %v, %d decisions", err, none.seen)
 	decided, behind := len(m.Decisions()), time.Now()
 	m.Stop(t)
-	const answers = 3 + 3 + 3 // asks, answers, pushes
-	c := redecide(t, m, m.Definition, nil)
-	failIf(t, c.count[state.ComparedSame] != answers || len(c.count) != 2 || c.seen < decided,
-		"the same definitions: %v of %d", c.count, c.seen)
-
-	fewer := meshtest.Parse(t, pair(1000))
-	notes := slices.IndexFunc(fewer.Channels[0].Subscriptions, func(s bcp.Subscription) bool { return s.ID == "notes" })
-	fewer.Channels[0].Subscriptions[notes].Spec.Questions[0].MaxWords = 3
-	fewer.Files[0].SHA256[0]++
-	want := []string{"push P3.3 verdict false", "push P4.1 charge false"}
+	look("resting", answers, resting)
 	progress := uint64(0)
 	far := func(o *mesh.RedecideOptions) {
 		o.Progress = func(done, all uint64) { progress = max(progress, 1000*done/all) }
 	}
-	if c := redecide(t, m, fewer, far); !slices.Equal(c.differs, want) || c.count[state.ComparedSame] != answers-2 || progress != 1000 {
-		t.Errorf("fewer words: %v %v %d", c.differs, c.count, progress)
-	}
+	c := redecide(t, m, fewer, far)
+	failIf(t, c.seen < decided || progress != 1000, "%d decisions of %d, progress %d", c.seen, decided, progress)
 
 	// Parts of it.
 	for name, part := range map[string]struct {
@@ -113,6 +124,23 @@ func TestRedecide(t *testing.T) {
 	cancel()
 	_, err = redecideFolder(ctx, m.State, m.Definition, mesh.RedecideOptions{Definition: fewer, Each: c.each})
 	failIf(t, !errors.Is(err, context.Canceled), "without time: %v", err)
+
+	// Cut off, in a mesh that a backup makes.
+	whole := m.State
+	file, _ := backupTo(t, m, "whole.tar.gz")
+	m.State, _, err = restored(t, file)
+	noError(t, err)
+	archive(t, m, "first.tar.gz")
+	m.Start(t)
+	pushes(reader(t, m, "mailer"))
+	look("running and truncated", 2, running)
+	m.Stop(t)
+	look("truncated", 2, resting)
+	bases, err := filepath.Glob(filepath.Join(m.State, jetstream.BaseFolder, "*"))
+	stopIf(t, err != nil || len(bases) != 1 || os.Remove(bases[0]) != nil, "%v %v", bases, err)
+	_, err = redecideFolder(t.Context(), m.State, m.Definition, mesh.RedecideOptions{Definition: m.Definition, Version: "test", Each: c.each})
+	failIf(t, !errors.Is(err, jetstream.ErrBase), "without its base: %v", err)
+	m.State = whole
 
 	// Expired: the specs of the asks are still there, the messages are not.
 	js, end := m.Streams(t)

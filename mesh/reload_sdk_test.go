@@ -9,14 +9,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
-// sdk connects with the Go client, which comes back where it is disconnected.
-func sdk(t *testing.T, m *meshtest.Mesh, name bcp.AgentName) *agents.Connection {
-	t.Helper()
-	c := must(agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, name, 0)), agents.Options{Name: name}))
-	t.Cleanup(c.Close)
-	return c
-}
-
 // Each edit changes what both agents may do, so that the server disconnects them
 // in the middle of what they say. Their clients come back and try again under the
 // same ids: everything that they were told was accepted is charged and delivered
@@ -34,7 +26,7 @@ func TestReloadDisconnectsInTheMiddle(t *testing.T) {
 	}
 	m := startEdited(t, definitions[0])
 	ctx := within(t, 2*meshtest.Patience)
-	all := startTraffic(ctx, t, m.Mesh, sdk(t, m.Mesh, "main"), sdk(t, m.Mesh, "mailer"))
+	all := startTraffic(ctx, t, m.Mesh, client(t, m.Mesh, "main", 0, agents.Options{}), client(t, m.Mesh, "mailer", 0, agents.Options{}))
 	for i := range 6 { // more of them, and clients come back later and later
 		r := m.edit(t, definitions[(i+1)%2])
 		failIf(t, len(r.Errors) > 0 || r.Error != "" || len(r.Changes) == 0, "%+v", r)

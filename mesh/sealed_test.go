@@ -3,9 +3,6 @@ package mesh_test
 import (
 	"bytes"
 	"context"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -93,15 +90,7 @@ func TestSealedValuesOnAMesh(t *testing.T) {
 	mu.Unlock()
 	holds(t, !strings.Contains(m.Log(), "Canary"), "it is in the log")
 	m.Stop(t)
-	seen := false
-	err := filepath.WalkDir(m.State, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		holds(t, !bytes.Contains(content, []byte("Canary")), "it is in %s", path)
-		seen = seen || bytes.Contains(content, []byte(run.ID))
-		return err
-	})
-	failIf(t, err != nil || !seen, "%v: the files show nothing of the run, so that they cannot show what is sealed", err)
+	found := filesWith(t, m.State, []byte("Canary"))
+	failIf(t, len(found) > 0, "it is in %v", found)
+	failIf(t, len(filesWith(t, m.State, []byte(run.ID))) == 0, "the files show nothing of the run, so that they cannot show what is sealed")
 }

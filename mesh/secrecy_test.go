@@ -32,16 +32,13 @@ func TestCanary(t *testing.T) {
 			t.Parallel()
 			m := meshtest.Start(t, with(in(pair(1000, "max_retries: 20"), encoding), "mesh.yaml", "max_refusals: 1000/m\n"))
 			main := controller(t, m, "main")
-			mailer := side{Agent: m.Connect(t, "mailer", bcp.RoleReader, nats.Name(canary)), seen: map[string]bool{}}
-			mailer.queries, mailer.told = mailer.Queries(t), mailer.Deliveries(t)
+			mailer := reader(t, m, "mailer", nats.Name(canary))
 			header := nats.Header{canary: {canary}, "Nats-Msg-Id": {canary}, "Nats-Expected-Stream": {canary}, "Status": {canary}}
 			say := func(subject, reply, text string) {
 				msg := &nats.Msg{Subject: subject, Reply: reply, Header: header, Data: mailer.Encode(text)}
 				noError(t, mailer.PublishMsg(msg))
 				mailer.Sync(t)
 			}
-			mailer.Acknowledge(t, mailer.told.NextOf(t, meshtest.With("type", "bcp_subscriptions_active")))
-
 			// Refused answers, one for each place; the query comes again.
 			main.Accepted(t, "mailer", askWho)
 			refused := []string{
@@ -132,21 +129,14 @@ func streamsWithout(t *testing.T, m *meshtest.Mesh, canary string, messages int)
 	slices.Sort(names)
 	want := []string{jetstream.AuditStream, jetstream.CommitStream, jetstream.KeyStream, jetstream.LedgerStream}
 	failIf(t, !slices.Equal(names, want), "the streams are %v, and docs/operators.md tells what %v hold", names, want)
-	raw, keys := 0, jetstream.NewSealingKeys(js)
-	journal := must(jetstream.OpenJournal(t.Context(), js))
-	noError(t, journal.Replay(t.Context(), func(record []byte) error {
-		d, err := keys.Decode(t.Context(), record)
-		if err != nil {
-			return err
-		}
-		message, err := keys.OpenRaw(t.Context(), &d)
+	raw := 0
+	eachDecision(t, js, func(d *bcp.Decision, message []byte, err error) {
 		failIf(t, err != nil || d.RawBytes > 0 && (len(message) != min(d.RawBytes, bcp.MaxRawBytes) || !d.RawCommitment.IsZero() && len(message) == d.RawBytes && d.Commit(message) != d.RawCommitment),
 			"decision %d: %d bytes of %d, %v", d.Seq, len(message), d.RawBytes, err)
 		if bytes.Contains(message, []byte(canary)) {
 			raw++
 		}
-		return nil
-	}))
+	})
 	holds(t, raw >= messages, "%d raw messages have it", raw)
 }
 
@@ -237,10 +227,7 @@ func TestAuditorReadsAuditAndLedgerAlone(t *testing.T) {
 		t.Errorf("the ledger shows %+v, %v", line, err)
 	}
 
-	client, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "ann", bcp.RoleAuditor)), agents.Options{Name: "ann"})
-	noError(t, err)
-	defer client.Close()
-	figures := agents.NewOperator(client)
+	figures := agents.NewOperator(client(t, m, "ann", bcp.RoleAuditor, agents.Options{}))
 	if all, err := figures.Forecasts(t.Context()); err != nil || len(all) != 1 || all[0].Reader != "mailer" {
 		t.Errorf("forecasts %+v, %v", all, err)
 	}

@@ -66,9 +66,7 @@ func TestSlowReader(t *testing.T) {
 	main, boss := controller(t, m, "main"), controller(t, m, "boss")
 	clerk := reader(t, m, "clerk")
 	dialer := &gate{}
-	mailer := side{Agent: m.Connect(t, "mailer", bcp.RoleReader, nats.SetCustomDialer(dialer)), seen: map[string]bool{}}
-	mailer.queries, mailer.told = mailer.Queries(t), mailer.Deliveries(t)
-	mailer.Acknowledge(t, mailer.told.Next(t))
+	reader(t, m, "mailer", nats.SetCustomDialer(dialer))
 	dialer.set(true)
 
 	var questions []string

@@ -21,9 +21,7 @@ import (
 // mesh began, and returns what mends it.
 func breakStream(t *testing.T, m *meshtest.Mesh, stream string) (mend func()) {
 	t.Helper()
-	blocks, err := filepath.Glob(filepath.Join(m.State, "jetstream", "jetstream", "*", "streams", stream, "msgs", "1.blk"))
-	stopIf(t, err != nil || len(blocks) != 1, "%s has %d blocks: %v", stream, len(blocks), err)
-	block, away := blocks[0], filepath.Join(t.TempDir(), "away")
+	block, away := filepath.Join(streamFolder(t, m.State, stream), "msgs", "1.blk"), filepath.Join(t.TempDir(), "away")
 	noError(t, errors.Join(os.Rename(block, away), os.Mkdir(block, 0o700)))
 	return func() {
 		t.Helper()
@@ -52,9 +50,7 @@ func TestStopWhileStreamsAreClosed(t *testing.T) {
 				mend := breakStream(t, m, stream)
 				mailer := m.Connect(t, "mailer", bcp.RoleReader)
 				noError(t, mailer.Conn.Publish(pushAlert, mailer.Encode(meshtest.PushText("main", "alerts", `{"urgent":true}`, ""))))
-				for end := time.Now().Add(meshtest.Patience); !strings.Contains(m.Log(), "a stream could not be written"); time.Sleep(time.Millisecond) {
-					stopIf(t, time.Now().After(end), "no stream was closed")
-				}
+				until(t, "a stream that is closed", func() bool { return strings.Contains(m.Log(), "a stream could not be written") })
 				if moment != never {
 					mend()
 				}
@@ -107,17 +103,13 @@ func TestStopWhileNothingCanBeTold(t *testing.T) {
 			told.Add(1)
 		}
 	}()
-	for end := time.Now().Add(meshtest.Patience); told.Load() < kept+lane; time.Sleep(time.Millisecond) {
-		stopIf(t, time.Now().After(end), "it took %d", told.Load())
-	}
+	until(t, "all that it takes", func() bool { return told.Load() >= kept+lane })
 	// The server's events are told one after the other: these wait, and so does who looks
 	// for what was not heard.
 	for range 3 {
 		m.Connect(t, "main", bcp.RoleController)
 	}
-	for end := time.Now().Add(meshtest.Patience); len(m.Mesh.Connections()) < 2; time.Sleep(time.Millisecond) {
-		stopIf(t, time.Now().After(end), "nobody came")
-	}
+	until(t, "somebody else who is there", func() bool { return len(m.Mesh.Connections()) >= 2 })
 	ctx := within(t, meshtest.Patience)
 	err := m.Mesh.Stop(ctx)
 	stopIf(t, err != nil, "it is not stopped: %v", err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	bcptest.LeaveOut(
 		"TestAgentsApproveNothing", "TestApproversAreNotBuried", "TestAuditorReadsAuditAndLedgerAlone", "TestBackupMovesToAnotherCluster",
 		"TestCheckpoints", "TestClockIsSet", "TestDamagedTruncation", "TestDeliveriesOfOneThatNeverReads",
-		"TestExportsOverTruncations", "TestFailedTruncation", "TestGatewayRefusesOtherClaims",
+		"TestExportsOverTruncations", "TestGatewayRefusesOtherClaims",
 		"TestGatewaysTakeTurns", "TestInvitationIsGoodOnce", "TestKeysAreGivenToTheOperator",
 		"TestKeysOfAgentsAreReplacedUnderTraffic", "TestNewLeaderIsHeardWhereItIsWaitedFor",
 		"TestOverloadMovesNobodyElse", "TestRandomEdits",
@@ -130,9 +131,9 @@ func connect(t *testing.T, m *meshtest.Mesh) (main, mailer side) {
 }
 
 // reader connects a Reader that acknowledges its subscriptions.
-func reader(t *testing.T, m *meshtest.Mesh, name bcp.AgentName) side {
+func reader(t *testing.T, m *meshtest.Mesh, name bcp.AgentName, options ...nats.Option) side {
 	t.Helper()
-	r := side{Agent: m.Connect(t, name, bcp.RoleReader), seen: map[string]bool{}}
+	r := side{Agent: m.Connect(t, name, bcp.RoleReader, options...), seen: map[string]bool{}}
 	r.queries, r.told = r.Queries(t), r.Deliveries(t)
 	r.Acknowledge(t, r.told.NextOf(t, meshtest.With("type", "bcp_subscriptions_active")))
 	return r

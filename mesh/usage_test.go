@@ -40,7 +40,8 @@ func (p *provider) Do(context.Context, *llm.Request) (*llm.Reply, error) {
 func TestMeter(t *testing.T) {
 	t.Parallel()
 	m := meshtest.Start(t, withModel("token_budget: 100000\n"))
-	k := keeperOf(t, m, "reader")
+	k, fresh := keeperOf(t, m, "reader"), meshtest.Start(t, withModel("")) // which has no budget
+	ofFresh := keeperOf(t, fresh, "reader")
 	request := &llm.Request{Model: "m", MaxTokens: 24, Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.Constant("Hi")}}}}
 	answered := func(u llm.Usage) *llm.Reply {
 		return &llm.Reply{Said: []llm.Said{llm.NewSaid("x")}, Stop: llm.StopEnd, Usage: u}
@@ -63,14 +64,13 @@ func TestMeter(t *testing.T) {
 		"no credit":            {provider{err: llm.Protocol{What: "it answered with status 402", Refused: true}}, 0},
 		"interrupted":          {provider{err: context.Canceled}, -1},
 	} {
-		fresh := meshtest.Start(t, withModel(""))
-		p := c.provider
-		reply, err := keeper.NewMeter(keeperOf(t, fresh, "reader"), "small", &p).Do(t.Context(), request)
+		p, before := c.provider, len(fresh.Decisions())
+		reply, err := keeper.NewMeter(ofFresh, "small", &p).Do(t.Context(), request)
 		failIf(t, reply != c.provider.reply || !errors.Is(err, c.provider.err) || p.calls != 1,
 			"%s: %v, %v, %d calls", name, reply, err, p.calls)
 		fresh.Settle(t)
 		settled := int64(-1)
-		for _, d := range fresh.Decisions() {
+		for _, d := range fresh.Decisions()[before:] {
 			if d.Kind == bcp.KindUsage && d.Usage.Act == bcp.UsageSettle {
 				settled = d.Usage.Tokens
 			}
