@@ -1,7 +1,6 @@
 package definition_test
 
 import (
-	"crypto/sha256"
 	"os"
 	"strings"
 	"testing"
@@ -13,9 +12,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 )
-
-// compareZones compares time zones by name.
-var compareZones = cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })
 
 func files(pairs ...string) map[string][]byte {
 	m := map[string][]byte{}
@@ -110,31 +106,6 @@ func TestSeedFirstExampleWarns(t *testing.T) {
 		}
 	}
 	t.Errorf("no warning of the budget: %v", report.Warnings)
-}
-
-// covers P1.3, P8.1
-func TestDefaultsOfAMinimalFolder(t *testing.T) {
-	t.Parallel()
-	a := "---\nname: a\nbcp_channels:\n- {peer: b, role: controller, max_category: 3, budget_bits: 0.000000005}\n---\nprompt"
-	b := "---\nname: b\nbcp_channels: [{peer: a, role: reader}]\n---\n"
-	mesh, _ := mustParse(t, "a.md", a, "b.md", b)
-	want := &bcp.Mesh{
-		Name: "mesh", TimeZone: time.UTC, IdleTimeout: 30 * time.Minute, Replicas: 1,
-		Approvers: []bcp.AgentName{"operator"}, Auditors: []bcp.AgentName{"operator"}, RawRetention: 30 * 24 * time.Hour, MaxRefusals: 30, MaxDisk: 16 << 30,
-		Agents: []bcp.Agent{
-			{Name: "a", Encoding: bcp.JSON, BaseTaint: bcp.TaintLow, MaxConnections: 2, Prompt: "prompt", File: "a.md", Controller: true},
-			{Name: "b", Encoding: bcp.JSON, BaseTaint: bcp.TaintHigh, MaxConnections: 2, File: "b.md", Reader: true},
-		},
-		Channels: []bcp.Channel{{
-			ChannelKey: bcp.ChannelKey{Controller: "a", Reader: "b"}, MaxCategory: 3, Budget: 5, MaxCat2Queries: -1,
-			MaxEscalations: 2, MaxJustificationWords: 50, MaxJustificationChars: 400, BaseCategory: 2, MaxRetries: 3, QueryTTL: 15 * time.Minute,
-			WindowBudget: 50, BudgetWindow: 24 * time.Hour, PushBudget: 5, AlertBits: 4,
-			MaxPendingApprovals: 20, ApprovalTTL: 24 * time.Hour, Approvers: []bcp.AgentName{"operator"},
-		}},
-		Files: []bcp.File{{Path: "a.md", SHA256: sha256.Sum256([]byte(a))}, {Path: "b.md", SHA256: sha256.Sum256([]byte(b))}},
-	}
-	diff := cmp.Diff(want, mesh, compareZones)
-	failIf(t, diff != "", "%v", diff)
 }
 
 // covers P1.2

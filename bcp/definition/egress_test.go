@@ -1,50 +1,23 @@
 package definition_test
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 )
 
-// covers ALF-28, ALF-29, P1.3
-func TestEgressKeys(t *testing.T) {
+// covers ALF-28, ALF-29
+func TestEgressPerDay(t *testing.T) {
 	t.Parallel()
-	parse := func(keys string) bcp.Agent {
-		t.Helper()
+	for keys, want := range map[string]bcp.Bits{
+		"": 0, "network: none\n": 0, "network: outbound\n": 0, "network: [a.test]\n": 16384 * bcp.Bit,
+		"network: [a.test]\negress_budget_bits: 100\negress_window: 7h\n": 400 * bcp.Bit, // four windows of 7h touch a day
+	} {
 		mesh, _ := mustParse(t, "a.md", "---\nname: a\n"+keys+"---\n")
-		return mesh.Agents[0]
-	}
-	absent := parse("")
-	failIf(t, absent.Network != "" || cmp.Diff(bcp.Egress{}, absent.Egress) != "",
-		"by default: %q, %+v", absent.Network, absent.Egress)
-	diff := cmp.Diff(bcp.Egress{Hosts: []string{"a.test"}, Budget: 16384 * bcp.Bit, Window: 24 * time.Hour, MaxBytes: 64 << 20, MaxHostBytes: 16 << 20}, parse("network: [a.test]\n").Egress)
-	failIf(t, diff != "", "%v", diff)
-	for _, word := range []string{"none", "outbound"} {
-		if a := parse("network: " + word + "\n"); a.Network != word || len(a.Egress.Hosts) != 0 || a.Egress.PerDay() != 0 {
-			t.Errorf("%s: %q, %+v", word, a.Network, a.Egress)
-		}
-	}
-	if a := parse("network: a.test, *.b.test:8443\n"); a.Network != "a.test, *.b.test:8443" || !slices.Equal(a.Egress.Hosts, []string{"a.test", "*.b.test:8443"}) {
-		t.Errorf("one text: %q, %+v", a.Network, a.Egress)
-	}
-	got := parse("network: [a.test]\nstart_urls: [https://a.test/x]\nlinks_only: true\negress_budget_bits: 100\negress_window: 7h\negress_bytes: 8MiB\negress_host_bytes: 4MiB\n").Egress
-	want := bcp.Egress{
-		Hosts: []string{"a.test"}, StartURLs: []string{"https://a.test/x"}, LinksOnly: true,
-		Budget: 100 * bcp.Bit, BudgetStated: true, Window: 7 * time.Hour, MaxBytes: 8 << 20, MaxHostBytes: 4 << 20,
-	}
-	diff = cmp.Diff(want, got)
-	failIf(t, diff != "", "%v", diff)
-	expect(t, got.PerDay(), 400*bcp.Bit, "four windows of 7h touch a day, and it sends")
-	mesh, _ := mustParse(t, "mesh.yaml", "allow_addresses: [10.1.0.0/16, '64:ff9b::/96']\n", "a.md", "---\nname: a\n---\n")
-	if want := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("64:ff9b::/96")}; !slices.Equal(mesh.AllowAddresses, want) {
-		t.Errorf("allow_addresses: %v", mesh.AllowAddresses)
+		expect(t, mesh.Agents[0].Egress.PerDay(), want, "%q", keys)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,11 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 )
 
 // said lists what is said of a folder, a line each, and fails where a mesh comes with errors or none without.
-func said(t *testing.T, folder map[string][]byte) string {
+func said(t *testing.T, folder map[string][]byte) (string, *bcp.Mesh) {
 	t.Helper()
 	mesh, report := definition.Parse(folder)
 	failIf(t, (mesh == nil) != (len(report.Errors) > 0), "mesh %v, errors %v", mesh != nil, report.Errors)
@@ -29,17 +31,48 @@ func said(t *testing.T, folder map[string][]byte) string {
 		}
 		fmt.Fprintf(&lines, "%s %s (%s)\n", kind, p, p.Code)
 	}
-	return lines.String()
+	return lines.String(), mesh
+}
+
+// facts writes what is not zero in a value, a line each.
+func facts(b *strings.Builder, at string, v reflect.Value) {
+	_, prints := v.Interface().(fmt.Stringer)
+	switch kind := v.Kind(); {
+	case v.IsZero():
+	case prints || kind == reflect.Bool || v.CanInt() || v.CanUint():
+		fmt.Fprintf(b, "%s: %v\n", at, v)
+	case kind == reflect.String:
+		fmt.Fprintf(b, "%s: %q\n", at, v)
+	case kind == reflect.Pointer:
+		fmt.Fprintf(b, "%s: %v\n", at, v.Elem())
+	case kind == reflect.Struct:
+		for i := range v.NumField() {
+			facts(b, at+"."+v.Type().Field(i).Name, v.Field(i))
+		}
+	case kind == reflect.Slice:
+		for i := range v.Len() {
+			if at := fmt.Sprintf("%s[%d]", at, i); v.Index(i).IsZero() {
+				fmt.Fprintf(b, "%s: zero\n", at)
+			} else {
+				facts(b, at, v.Index(i))
+			}
+		}
+	case kind == reflect.Map:
+		fmt.Fprintf(b, "%s: %v\n", at, v) // in the order of its keys
+	default:
+		panic(at)
+	}
 }
 
 // Every wrong input is told with its place, code and key, and what was expected; so is what an operator should look at.
 //
 // A file of testdata/said has the files of a folder, and then cases. A case is files that come to the folder, or lines of its
-// files that become others (old, =>, new), each named FILE: CASE, and then what is said. -update writes that anew.
+// files that become others (old, =>, new), each named FILE: CASE, and then what is said; before it perhaps all that the mesh is.
+// -update writes these anew.
 //
 // covers P1.2, P1.3, P1.4, P4.2, P4.6, P8.2, P9.5, P14.2, SUB-21, SUB-22, SUB-23, SUB-24, SUB-25, SUB-26, SUB-28, SUB-29, SUB-30
 // covers SUB-31, SUB-32, SUB-33, SUB-34, SUB-35, SUB-36, SUB-39, SUB-41, C-27, BCP-1, KER-26, KER-79, KER-80, KER-81
-// covers DUAL-1, DUAL-3, DUAL-11, DUAL-35, DUAL-77
+// covers P8.1, P11.6, ALF-28, ALF-29, BCP-29, BCP-30, SUB-38, DUAL-1, DUAL-3, DUAL-11, DUAL-35, DUAL-77
 func TestSaid(t *testing.T) {
 	t.Parallel()
 	cases := 0
@@ -51,14 +84,23 @@ func TestSaid(t *testing.T) {
 			file, title, isCase := strings.Cut(part.Name, ": ")
 			old, by, isEdit := bytes.Cut(part.Data, []byte("=>\n"))
 			switch {
-			case file == "says":
-				got := said(t, changed)
-				if changed = maps.Clone(folder); *update {
+			case file == "says" || file == "is":
+				got, mesh := said(t, changed)
+				if file == "is" {
+					stopIf(t, mesh == nil, "%s: %s: %s", name, archive.Files[i-1].Name, got)
+					var lines strings.Builder
+					mesh.Files = nil
+					facts(&lines, "", reflect.ValueOf(*mesh))
+					got = lines.String()
+				} else {
+					changed = maps.Clone(folder)
+					cases++
+				}
+				if *update {
 					part.Data = []byte(got)
 				}
 				diff := cmp.Diff(string(part.Data), got)
 				failIf(t, diff != "", "%s: %s (-want +got):\n%s", name, archive.Files[i-1].Name, diff)
-				cases++
 			case !isCase:
 				folder[file], changed[file] = part.Data, part.Data
 			case isEdit:
@@ -89,7 +131,7 @@ func TestSaidOfBytes(t *testing.T) {
 		"!":                           "mesh.yaml:1:1: tags (!) are not allowed: put text that begins with ! in quotes (forbidden_yaml)\n",
 		"name: office\nwhatever: 1\n": `mesh.yaml:2:1: whatever: unknown key "whatever" of mesh.yaml; expected one of name, time_zone, `,
 	} {
-		got := said(t, files("mesh.yaml", text, "agents/a.md", "---\nname: a\n---\n"))
+		got, _ := said(t, files("mesh.yaml", text, "agents/a.md", "---\nname: a\n---\n"))
 		failIf(t, !strings.HasPrefix(got, "error "+want) || strings.Count(got, "\n") != 1, "%.40q: %s", text, got)
 	}
 }
