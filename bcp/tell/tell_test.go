@@ -21,6 +21,7 @@ import (
 func TestSentencesAreInert(t *testing.T) {
 	t.Parallel()
 	for name, evil := range bcptest.Texts {
+		evil = evil[:min(len(evil), 600)] // a sentence cuts them far earlier
 		base := bcp.Decision{Time: 1, Seq: 7, Agent: "main", Controller: "main", Reader: "mailer", Justification: evil, Family: evil, Note: evil, Field: evil,
 			Key: evil, Query: bcp.QueryID(evil), Delivery: bcp.DeliveryID(evil), Item: bcp.ItemID(evil), Subscription: bcp.SubscriptionID(evil),
 			Session: bcp.SessionID(evil), Event: evil, Code: bcp.ValidationFailed, Reason: bcp.ReasonValue}
