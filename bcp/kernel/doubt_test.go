@@ -14,7 +14,7 @@ import (
 // covers KER-41
 func TestLostOutcomes(t *testing.T) {
 	t.Parallel()
-	lose := map[string]func(*gateway){"crash": (*gateway).crash, "timeout": func(g *gateway) { g.pass() }}
+	lose := map[string]func(*gateway){"crash": (*gateway).crash, "timeout": passes}
 	free, key, once := steps(inbox), steps(event(`"t"`, `"mon"`)), steps(note)
 	for how, lost := range lose {
 		for _, c := range []struct {
@@ -24,11 +24,11 @@ func TestLostOutcomes(t *testing.T) {
 			code       kernel.Code
 			calls      int
 		}{
-			{"a read is sent again", free, func(g *gateway) { g.result(mail) }, kernel.Committed, "", 2},
-			{"a call with a key is sent again", key, func(g *gateway) { g.result(`{"ok":true}`) }, kernel.Committed, "", 2},
+			{"a read is sent again", free, results(mail), kernel.Committed, "", 2},
+			{"a call with a key is sent again", key, results(`{"ok":true}`), kernel.Committed, "", 2},
 			{"a write is not: nobody", once, func(g *gateway) { g.next(kernel.ReleaseItem); g.pass() }, kernel.Doubted, kernel.InDoubt, 1},
-			{"a write is not: it was done", once, func(g *gateway) { g.person(kernel.Done, sent) }, kernel.Committed, "", 1},
-			{"a write is not: it was not done", once, func(g *gateway) { g.person(kernel.NotDone, ""); g.result(sent) }, kernel.Committed, "", 2},
+			{"a write is not: it was done", once, decides(kernel.Done, sent), kernel.Committed, "", 1},
+			{"a write is not: it was not done", once, moves(decides(kernel.NotDone, ""), results(sent)), kernel.Committed, "", 2},
 			{"a write is not, and answers late", once, func(g *gateway) {
 				item := g.next(kernel.ReleaseItem)
 				g.store(g.state.DecideOutcome(g.moment(), "mail", item.Wait.Call, 1, []byte(fmt.Sprintf(`{"call_id":%q,"result":%s}`, item.Wait.Call, sent))))
@@ -67,8 +67,7 @@ func TestCrashes(t *testing.T) {
 			"asked %+v, and after a crash %+v", before, after)
 	}
 	again(kernel.ReleasePlan)
-	g.plan(steps(inbox, parse, strings.ReplaceAll(sub(""), `{"ref":"c"}`, `{"ref":"p","path":"text"}`)))
-	g.result(mail)
+	g.plan(steps(inbox, parse, strings.ReplaceAll(sub(""), `{"ref":"c"}`, `{"ref":"p","path":"text"}`)), mail)
 	again(kernel.ReleaseParse)
 	g.answer(`{"text":"x"}`, "")
 	again(kernel.ReleaseSubPlan)
@@ -82,62 +81,44 @@ func TestCrashes(t *testing.T) {
 // run that goes on.
 func TestOutcomesTooMany(t *testing.T) {
 	t.Parallel()
-	outcome := func(g *gateway, r kernel.Release, attempt int) kernel.Change {
-		return g.store(g.state.DecideOutcome(g.moment(), "mail", r.Wait.ID, attempt, []byte(fmt.Sprintf(`{"call_id":%q,"result":%s}`, r.Wait.ID, sent))))
+	again, person := func(g *gateway) { g.next(kernel.ReleaseCall) }, func(g *gateway) { g.next(kernel.ReleaseItem) }
+	twice := steps(event(`"t"`, `"mon"`), inbox)
+	for _, c := range []struct {
+		name, plan, result string
+		lost               move          // before the outcomes, if any
+		attempts           []int         // that they are of
+		ended              move          // before the last of them, if any
+		code, alert        kernel.Code   // of the last, and of the end of a run that ends by it
+		status             kernel.Status // of such a run
+	}{
+		{"a second one", steps(note, inbox), sent, nil, []int{1, 1}, nil, kernel.SecondOutcome, kernel.SecondOutcome, kernel.Errored},
+		{"after the end", steps(note), sent, nil, []int{1, 1}, ends(kernel.Committed, ""), kernel.SecondOutcome, kernel.SecondOutcome, ""},
+		{"after a doubt that ended the run", steps(note), sent, moves(passes, passes, person), []int{1}, ends(kernel.Doubted, kernel.InDoubt), kernel.LateOutcome, kernel.LateOutcome, ""},
+		{"of an attempt that a person overruled", steps(note), sent, moves(passes, decides(kernel.NotDone, "")), []int{1}, nil, kernel.LateOutcome, kernel.LateOutcome, kernel.Errored},
+		{"of a call that was sent again without harm", twice, `{"ok":true}`, moves(passes, again), []int{2, 1}, nil, kernel.LateOutcome, "", ""},
+		{"of an attempt that was never sent", twice, `{"ok":true}`, moves(passes, again), []int{2, 1, 3}, nil, kernel.LateOutcome, kernel.LateOutcome, kernel.Errored},
+		{"the first answer counts, whichever attempt it is to", steps(inbox), mail, moves(passes, again), []int{1}, nil, "", "", kernel.Committed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := planned(t, mustKernel(t, nil), c.plan)
+			r := g.next(kernel.ReleaseCall)
+			if c.lost != nil {
+				c.lost(g)
+			}
+			var last kernel.Change
+			for i, attempt := range c.attempts {
+				if i == len(c.attempts)-1 && c.ended != nil {
+					c.ended(g)
+				}
+				last = g.store(g.state.DecideOutcome(g.moment(), r.Agent, r.Wait.ID, attempt, fmt.Appendf(nil, `{"call_id":%q,"result":%s}`, r.Wait.ID, c.result)))
+			}
+			end := kernel.End{Code: last.Code}
+			if last.End != nil {
+				end = *last.End
+			}
+			failIf(t, last.Alert != c.alert || end.Code != c.code || end.Status != c.status, "alert %q, ends %s %s: %+v", last.Alert, end.Status, end.Code, last)
+		})
 	}
-	t.Run("a second one", func(t *testing.T) {
-		g := planned(t, mustKernel(t, nil), steps(note, inbox))
-		r := g.next(kernel.ReleaseCall)
-		outcome(g, r, 1)
-		c := outcome(g, r, 1)
-		failIf(t, c.Alert != kernel.SecondOutcome || c.End == nil || c.End.Code != kernel.SecondOutcome, "got %+v", c)
-	})
-	t.Run("after the end", func(t *testing.T) {
-		g := planned(t, mustKernel(t, nil), steps(note))
-		r := g.next(kernel.ReleaseCall)
-		outcome(g, r, 1)
-		g.end(kernel.Committed, "")
-		c := outcome(g, r, 1)
-		failIf(t, c.Alert != kernel.SecondOutcome || c.Code != kernel.SecondOutcome || c.End != nil, "got %+v", c)
-	})
-	t.Run("after a doubt that ended the run", func(t *testing.T) {
-		g := planned(t, mustKernel(t, nil), steps(note))
-		r := g.next(kernel.ReleaseCall)
-		g.pass()
-		g.pass()
-		g.next(kernel.ReleaseItem)
-		g.end(kernel.Doubted, kernel.InDoubt)
-		c := outcome(g, r, 1)
-		failIf(t, c.Alert != kernel.LateOutcome || c.End != nil, "got %+v", c)
-	})
-	t.Run("of an attempt that a person overruled", func(t *testing.T) {
-		g := planned(t, mustKernel(t, nil), steps(note))
-		r := g.next(kernel.ReleaseCall)
-		g.pass()
-		g.person(kernel.NotDone, "")
-		c := outcome(g, r, 1)
-		failIf(t, c.Alert != kernel.LateOutcome || c.End == nil || c.End.Status != kernel.Errored, "got %+v", c)
-	})
-	t.Run("of a call that was sent again without harm", func(t *testing.T) {
-		g := planned(t, mustKernel(t, nil), steps(event(`"t"`, `"mon"`), inbox))
-		r := g.next(kernel.ReleaseCall)
-		g.pass()
-		g.next(kernel.ReleaseCall)
-		ok := []byte(fmt.Sprintf(`{"call_id":%q,"result":{"ok":true}}`, r.Wait.ID))
-		g.store(g.state.DecideOutcome(g.moment(), "calendar", r.Wait.ID, 2, ok))
-		c := g.store(g.state.DecideOutcome(g.moment(), "calendar", r.Wait.ID, 1, ok))
-		failIf(t, c.Alert != "" || c.Code != kernel.LateOutcome, "the first attempt: %+v", c)
-		c = g.store(g.state.DecideOutcome(g.moment(), "calendar", r.Wait.ID, 3, ok))
-		failIf(t, c.Alert != kernel.LateOutcome || c.End == nil, "an attempt that was never sent: %+v", c)
-	})
-	t.Run("the first answer counts, whichever attempt it is to", func(t *testing.T) {
-		g := planned(t, mustKernel(t, nil), steps(inbox))
-		r := g.next(kernel.ReleaseCall)
-		g.pass()
-		g.next(kernel.ReleaseCall)
-		g.store(g.state.DecideOutcome(g.moment(), "mail", r.Wait.ID, 1, []byte(fmt.Sprintf(`{"call_id":%q,"result":%s}`, r.Wait.ID, mail))))
-		g.end(kernel.Committed, "")
-	})
 }
 
 // A run that ends while a write may have been made says so.
@@ -371,14 +352,14 @@ func TestReload(t *testing.T) {
 		status kernel.Status
 		code   kernel.Code
 	}{
-		{"the same", []*kernel.Kernel{mustKernel(t, nil)}, func(g *gateway) { g.result(mail); g.answer(`{"text":"x"}`, ""); g.result(sent) }, kernel.Committed, ""},
-		{"no kernel", nil, func(g *gateway) { g.store(g.state.DecideStop(g.moment(), g.changes[0].Run, kernel.Cancelled)) }, kernel.Stopped, kernel.Cancelled},
+		{"the same", []*kernel.Kernel{mustKernel(t, nil)}, moves(results(mail), answers(`{"text":"x"}`), results(sent)), kernel.Committed, ""},
+		{"no kernel", nil, func(g *gateway) { g.stop() }, kernel.Stopped, kernel.Cancelled},
 		{"no kernel, and an outcome", nil, func(g *gateway) {
 			g.store(g.state.DecideOutcome(g.moment(), "mail", g.changes[1].Wait.ID, 1, []byte(`{"call_id":"`+g.changes[1].Wait.ID+`","result":`+mail+`}`)))
 		}, kernel.Errored, kernel.UnknownKernel},
-		{"the tool is gone", []*kernel.Kernel{mustKernel(t, func(d *kernel.Definition) { d.Tools = d.Tools[1:] })}, func(g *gateway) { g.result(mail) }, kernel.Errored, kernel.ToolChanged},
-		{"a rule is gone", []*kernel.Kernel{mustKernel(t, func(d *kernel.Definition) { d.Rules = nil })}, func(g *gateway) { g.result(mail); g.answer(`{"text":"x"}`, "") }, kernel.Blocked, kernel.NotDeclassified},
-		{"a schema is gone", []*kernel.Kernel{mustKernel(t, func(d *kernel.Definition) { d.Schemas = d.Schemas[1:] })}, func(g *gateway) { g.result(mail); g.plan(steps(constX)) }, kernel.Committed, ""},
+		{"the tool is gone", []*kernel.Kernel{mustKernel(t, func(d *kernel.Definition) { d.Tools = d.Tools[1:] })}, results(mail), kernel.Errored, kernel.ToolChanged},
+		{"a rule is gone", []*kernel.Kernel{mustKernel(t, func(d *kernel.Definition) { d.Rules = nil })}, moves(results(mail), answers(`{"text":"x"}`)), kernel.Blocked, kernel.NotDeclassified},
+		{"a schema is gone", []*kernel.Kernel{mustKernel(t, func(d *kernel.Definition) { d.Schemas = d.Schemas[1:] })}, moves(results(mail), plans(steps(constX))), kernel.Committed, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := planned(t, old, mailPlan)

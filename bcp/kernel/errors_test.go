@@ -23,8 +23,8 @@ func mailTo(to, body string) string {
 // covers KER-1, KER-30, KER-48, KER-80, DUAL-42
 func TestPlansAfterErrorsAreUnderControl(t *testing.T) {
 	t.Parallel()
-	unsure := func(g *gateway) { g.result(mail); g.answer("", bcp.NotEnoughInformation) }
-	failed := func(g *gateway) { g.outcome(g.next(kernel.ReleaseCall), `"error":"no"`) }
+	unsure := moves(results(mail), unanswered(bcp.NotEnoughInformation))
+	failed := outcomes(`"error":"no"`)
 	for _, c := range []struct {
 		name, first string
 		fail        func(*gateway)

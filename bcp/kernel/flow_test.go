@@ -414,8 +414,7 @@ func TestSteeredCallsNeedARule(t *testing.T) {
 			t.Errorf("%s: %+v", name, told)
 			continue
 		}
-		g.result("true")
-		g.result(`{"hot":true,"face":"a"}`)
+		g.result("true", `{"hot":true,"face":"a"}`)
 		if strings.Contains(name, "person") {
 			g.person(kernel.Approve, "")
 		}
@@ -444,8 +443,7 @@ func TestSteeredCallsNeedARule(t *testing.T) {
 	failIf(t, c.Told == nil || c.Told.Code != kernel.ControlNotAllowed, "a grant with fewer bits: %+v", c.Told)
 	g = begun(t, steered(t, func(d *kernel.Definition) { d.Limits.ControlBits = 3 }))
 	fails := steps(list, each(`"max":2`, telling), strings.ReplaceAll(`{"kind":"tool","id":"x","tool":"tell","args":{"a":{"ref":"list","path":"list.1.hot"},"b":"a"}}`, "\n", ""))
-	g.plan(fails)
-	c = g.result(`{"list":[]}`)
+	c = g.plan(fails, `{"list":[]}`)
 	stopIf(t, c.Told == nil || c.Told.Code != kernel.IndexMissing, "got %+v", c)
 	c = g.plan(fails)
 	failIf(t, c.Told == nil || c.Told.Code != kernel.ControlTooWide, "a second plan has what the first left: %+v", c.Told)
@@ -486,8 +484,7 @@ func TestSubRunsAreSteered(t *testing.T) {
 func TestLongListsStop(t *testing.T) {
 	t.Parallel()
 	for more, want := range map[string]kernel.Status{"stop": kernel.Aborted, "first": kernel.Committed} {
-		g := planned(t, steered(t, nil), steps(list, each(fmt.Sprintf(`"max":1,"on_more":%q,"collect":{"hot":{"ref":"e","path":"hot"}}`, more), telling)))
-		g.result(`{"list":[{"hot":true},{"hot":false}]}`)
+		g := planned(t, steered(t, nil), steps(list, each(fmt.Sprintf(`"max":1,"on_more":%q,"collect":{"hot":{"ref":"e","path":"hot"}}`, more), telling)), `{"list":[{"hot":true},{"hot":false}]}`)
 		if want == kernel.Aborted {
 			g.end(want, kernel.LimitElements)
 			continue

@@ -76,8 +76,7 @@ func FuzzReadPlan(f *testing.F) {
 // A record that is read is spelled as it was, and applying it to any state is an
 // error or leaves a state that can be told.
 func FuzzParseChange(f *testing.F) {
-	g := planned(f, mustKernel(f, nil), mailPlan)
-	g.result(mail)
+	g := planned(f, mustKernel(f, nil), mailPlan, mail)
 	g.answer(`{"text":"x"}`, "")
 	for _, r := range g.records {
 		f.Add(r[0], r[1])

@@ -66,10 +66,11 @@ func newGateway(t fataler, kernels ...*kernel.Kernel) *gateway {
 	return &gateway{t: t, kernels: kernels, state: kernel.NewState(kernels...), now: start, task: kernel.Trusted(), replay: true}
 }
 
-// planned is a gateway with a run under the grant of everything, and its plan.
-func planned(t fataler, k *kernel.Kernel, plan string) *gateway {
+// planned is a gateway with a run under the grant of everything, its plan, and what its first
+// calls returned.
+func planned(t fataler, k *kernel.Kernel, plan string, results ...string) *gateway {
 	g := begun(t, k)
-	g.plan(plan)
+	g.plan(plan, results...)
 	return g
 }
 
@@ -174,23 +175,36 @@ func (g *gateway) begin(grant string) kernel.RunID {
 	return c.Run
 }
 
-// plan answers the planner's next request.
-func (g *gateway) plan(plan string) kernel.Change {
+// plan answers the planner's next request, and then the calls that follow, and returns what
+// the last made.
+func (g *gateway) plan(plan string, results ...string) kernel.Change {
 	g.t.Helper()
-	r := g.next(kernel.ReleasePlan)
-	return g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, g.hears(r.Agent, fmt.Sprintf(`{"plan_id":%q,"plan":%s}`, r.Wait.ID, plan))))
+	return g.planner(kernel.ReleasePlan, `"plan":`+plan, results...)
 }
 
-func (g *gateway) subPlan(plan string) kernel.Change {
+func (g *gateway) subPlan(plan string, results ...string) kernel.Change {
 	g.t.Helper()
-	r := g.next(kernel.ReleaseSubPlan)
-	return g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, g.hears(r.Agent, fmt.Sprintf(`{"plan_id":%q,"plan":%s}`, r.Wait.ID, plan))))
+	return g.planner(kernel.ReleaseSubPlan, `"plan":`+plan, results...)
 }
 
-// result answers the next call.
-func (g *gateway) result(result string) kernel.Change {
+// planner answers the next request for a plan.
+func (g *gateway) planner(kind kernel.ReleaseKind, members string, results ...string) kernel.Change {
 	g.t.Helper()
-	return g.outcome(g.next(kernel.ReleaseCall), `"result":`+result)
+	r := g.next(kind)
+	c := g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, g.hears(r.Agent, fmt.Sprintf(`{"plan_id":%q,%s}`, r.Wait.ID, members))))
+	if len(results) > 0 {
+		return g.result(results...)
+	}
+	return c
+}
+
+// result answers the next calls, and returns what the last made.
+func (g *gateway) result(results ...string) (c kernel.Change) {
+	g.t.Helper()
+	for _, result := range results {
+		c = g.outcome(g.next(kernel.ReleaseCall), `"result":`+result)
+	}
+	return c
 }
 
 func (g *gateway) outcome(r kernel.Release, members string) kernel.Change {
@@ -224,6 +238,12 @@ func (g *gateway) pass() kernel.Change {
 	return g.store(c)
 }
 
+// stop has the run that began first cancelled.
+func (g *gateway) stop() kernel.Change {
+	g.t.Helper()
+	return g.store(g.state.DecideStop(g.moment(), g.changes[0].Run, kernel.Cancelled))
+}
+
 // end is how the run ended, and must have.
 func (g *gateway) end(status kernel.Status, code kernel.Code) kernel.Release {
 	g.t.Helper()
@@ -231,6 +251,59 @@ func (g *gateway) end(status kernel.Status, code kernel.Code) kernel.Release {
 	stopIf(g.t, r.End.Status != status || r.End.Code != code,
 		"got %s %s at %s (%s), want %s %s", r.End.Status, r.End.Code, r.End.Step, r.End.Cause, status, code)
 	return r
+}
+
+// move is what somebody does to a run. What planners, Readers, tools and people do next are
+// moves, and so is what a run does by several.
+type move = func(*gateway)
+
+func moves(list ...move) move {
+	return func(g *gateway) {
+		for _, m := range list {
+			m(g)
+		}
+	}
+}
+
+// plans has the planner answer, and then the tools that the plan calls.
+func plans(plan string, outcomes ...string) move {
+	return func(g *gateway) { g.plan(plan, outcomes...) }
+}
+
+func subPlans(plan string, outcomes ...string) move {
+	return func(g *gateway) { g.subPlan(plan, outcomes...) }
+}
+
+func results(list ...string) move   { return func(g *gateway) { g.result(list...) } }
+func answers(answer string) move    { return func(g *gateway) { g.answer(answer, "") } }
+func unanswered(code bcp.Code) move { return func(g *gateway) { g.answer("", code) } }
+
+// outcomes has a tool answer with members other than a result.
+func outcomes(members string) move {
+	return func(g *gateway) { g.outcome(g.next(kernel.ReleaseCall), members) }
+}
+
+func decides(decision kernel.PersonDecision, result string) move {
+	return func(g *gateway) { g.person(decision, result) }
+}
+
+func ends(status kernel.Status, code kernel.Code) move {
+	return func(g *gateway) { g.end(status, code) }
+}
+
+// defines has other definitions take effect.
+func defines(kernels ...*kernel.Kernel) move {
+	return func(g *gateway) { g.kernels = kernels; g.state.Define(kernels...) }
+}
+
+func passes(g *gateway) { g.pass() }
+
+// tells says what the planner was told last.
+func tells(code kernel.Code) move {
+	return func(g *gateway) {
+		c := g.changes[len(g.changes)-1]
+		stopIf(g.t, c.Told == nil || c.Told.Code != code, "it is told %+v, not %s", c.Told, code)
+	}
 }
 
 // calls lists what was sent to tools, as tool and arguments.

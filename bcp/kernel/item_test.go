@@ -49,8 +49,7 @@ func signedLedger(t *testing.T, k *kernel.Kernel) *ledger {
 func (l *ledger) sending() bcp.Item {
 	l.t.Helper()
 	l.g.begin("all")
-	l.g.plan(mailPlan)
-	l.g.result(mail)
+	l.g.plan(mailPlan, mail)
 	l.g.answer(`{"text":"meeting at 3pm"}`, "")
 	l.catchUp()
 	items := l.state.Items()
@@ -208,8 +207,7 @@ func TestCallInDoubt(t *testing.T) {
 	doubtful := func() (*ledger, bcp.Item) {
 		l := signedLedger(t, mustKernel(t, func(d *kernel.Definition) { d.Approvers = []bcp.AgentName{"ada"} }))
 		l.g.begin("all")
-		l.g.plan(mailPlan)
-		l.g.result(mail)
+		l.g.plan(mailPlan, mail)
 		l.g.answer(`{"text":"meeting at 3pm"}`, "")
 		l.g.store(l.g.state.DecideRestart(l.g.moment(), l.g.state.Unanswered()[0]))
 		l.catchUp()

@@ -171,8 +171,7 @@ func TestWhatIsNotListedIsHeld(t *testing.T) {
 		views := l.views("ada")
 		approve(l, views[:2], 1, 0)
 		l.g.next(kernel.ReleaseItem)
-		l.g.result(sent)
-		l.g.result(sent)
+		l.g.result(sent, sent)
 		waits(l, "c@x.example")
 	})
 	t.Run("a revoked approver", func(t *testing.T) {

@@ -138,10 +138,10 @@ func TestQuestionsThatEndARun(t *testing.T) {
 		code   kernel.Code
 	}{
 		{"refused by the requester", nil, func(g *gateway) { g.plan(plan(1)); g.requester(`"refused":true`, kernel.Trusted()) }, kernel.Blocked, kernel.ApprovalRejected},
-		{"refused by a person", nil, func(g *gateway) { g.plan(plan(1)); g.person(kernel.Reject, "") }, kernel.Blocked, kernel.ApprovalRejected},
+		{"refused by a person", nil, moves(plans(plan(1)), decides(kernel.Reject, "")), kernel.Blocked, kernel.ApprovalRejected},
 		{"nobody answers", nil, func(g *gateway) { g.plan(plan(1)); g.todo = nil; g.pass() }, kernel.Blocked, kernel.ApprovalExpired},
-		{"a full queue", func(d *kernel.Definition) { d.Limits.MaxPendingApprovals = 0 }, func(g *gateway) { g.plan(plan(1)) }, kernel.Blocked, kernel.ApprovalQueueFull},
-		{"one too many", nil, func(g *gateway) { g.plan(plan(3)) }, kernel.Aborted, kernel.LimitQuestions},
+		{"a full queue", func(d *kernel.Definition) { d.Limits.MaxPendingApprovals = 0 }, plans(plan(1)), kernel.Blocked, kernel.ApprovalQueueFull},
+		{"one too many", nil, plans(plan(3)), kernel.Aborted, kernel.LimitQuestions},
 		{"as many as may be", nil, func(g *gateway) {
 			g.plan(plan(2))
 			g.requester(`"answer":{"day":"a"}`, kernel.Trusted())

@@ -197,8 +197,7 @@ func TestKeysAreSalted(t *testing.T) {
 		g := newGateway(t, mustKernel(t, nil))
 		g.salt = [16]byte{salt}
 		g.begin("all")
-		g.plan(mailPlan)
-		g.result(mail)
+		g.plan(mailPlan, mail)
 		var all []byte
 		for _, r := range g.records {
 			all = append(all, r[0]...)

@@ -45,9 +45,6 @@ type limit struct {
 // covers KER-23, KER-97, KER-98, KER-99, KER-100, KER-101, KER-102, C-26
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	play := func(plan string) func(*gateway) {
-		return func(g *gateway) { g.plan(plan) }
-	}
 	event := func(i int) string {
 		return fmt.Sprintf(`{"kind":"tool","id":"e%d","tool":"create_event","args":{"title":"t","slot":"mon"}}`, i)
 	}
@@ -70,72 +67,45 @@ func TestLimits(t *testing.T) {
 	}
 	deep := strings.Replace(sub(""), `["mail.read"]`, `[]`, 1)
 	for _, c := range []limit{
-		{"as many steps", func(l *kernel.Limits) { l.MaxSteps = 2 }, func(g *gateway) { g.plan(steps(constX, inbox)); g.result(mail) }, kernel.Committed, ""},
-		{"a step too many", func(l *kernel.Limits) { l.MaxSteps = 1 }, play(steps(constX, inbox)), kernel.Aborted, kernel.LimitSteps},
-		{"steps of two plans", func(l *kernel.Limits) { l.MaxSteps = 3 }, func(g *gateway) {
-			g.plan(readParse)
-			g.result(mail)
-			g.answer("", bcp.NotEnoughInformation)
-			g.plan(readParse)
-		}, kernel.Aborted, kernel.LimitSteps},
-		{"steps of a sub-run", func(l *kernel.Limits) { l.MaxSteps = 3 }, func(g *gateway) { g.plan(steps(constX, sub(""))); g.subPlan(steps(constX, inbox)) }, kernel.Aborted, kernel.LimitSteps},
+		{"as many steps", func(l *kernel.Limits) { l.MaxSteps = 2 }, plans(steps(constX, inbox), mail), kernel.Committed, ""},
+		{"a step too many", func(l *kernel.Limits) { l.MaxSteps = 1 }, plans(steps(constX, inbox)), kernel.Aborted, kernel.LimitSteps},
+		{"steps of two plans", func(l *kernel.Limits) { l.MaxSteps = 3 }, moves(plans(readParse, mail), unanswered(bcp.NotEnoughInformation), plans(readParse)), kernel.Aborted, kernel.LimitSteps},
+		{"steps of a sub-run", func(l *kernel.Limits) { l.MaxSteps = 3 }, moves(plans(steps(constX, sub(""))), subPlans(steps(constX, inbox))), kernel.Aborted, kernel.LimitSteps},
 
-		{"as many effects", func(l *kernel.Limits) { l.MaxEffects = 2 }, func(g *gateway) { g.plan(steps(events(2)...)); g.result(`{"ok":true}`); g.result(`{"ok":true}`) }, kernel.Committed, ""},
-		{"an effect too many, before the first", func(l *kernel.Limits) { l.MaxEffects = 1 }, play(steps(events(2)...)), kernel.Aborted, kernel.LimitEffects},
-		{"no effects", func(l *kernel.Limits) { l.MaxEffects = 0 }, play(readOnly), kernel.Aborted, kernel.LimitEffects},
-		{"pure calls count", func(l *kernel.Limits) { l.MaxEffects = 0 }, play(steps(words(`["a"]`))), kernel.Aborted, kernel.LimitEffects},
-		{"effects of sub-runs", func(l *kernel.Limits) { l.MaxEffects = 3 }, func(g *gateway) {
-			g.plan(subs(2))
-			g.subPlan(steps(events(2)...))
-			g.result(`{"ok":true}`)
-			g.result(`{"ok":true}`)
-			g.subPlan(steps(events(2)...))
-		}, kernel.Aborted, kernel.LimitEffects},
-		{"what was done is not counted again", func(l *kernel.Limits) { l.MaxEffects = 2 }, func(g *gateway) {
-			g.plan(steps(inbox, parse))
-			g.result(mail)
-			g.answer("", bcp.NotEnoughInformation)
-			g.plan(steps(inbox, parse, event(0)))
-			g.answer(`{"text":"x"}`, "")
-			g.result(`{"ok":true}`)
-		}, kernel.Committed, ""},
+		{"as many effects", func(l *kernel.Limits) { l.MaxEffects = 2 }, plans(steps(events(2)...), `{"ok":true}`, `{"ok":true}`), kernel.Committed, ""},
+		{"an effect too many, before the first", func(l *kernel.Limits) { l.MaxEffects = 1 }, plans(steps(events(2)...)), kernel.Aborted, kernel.LimitEffects},
+		{"no effects", func(l *kernel.Limits) { l.MaxEffects = 0 }, plans(readOnly), kernel.Aborted, kernel.LimitEffects},
+		{"pure calls count", func(l *kernel.Limits) { l.MaxEffects = 0 }, plans(steps(words(`["a"]`))), kernel.Aborted, kernel.LimitEffects},
+		{"effects of sub-runs", func(l *kernel.Limits) { l.MaxEffects = 3 }, moves(plans(subs(2)), subPlans(steps(events(2)...), `{"ok":true}`, `{"ok":true}`), subPlans(steps(events(2)...))), kernel.Aborted, kernel.LimitEffects},
+		{"what was done is not counted again", func(l *kernel.Limits) { l.MaxEffects = 2 }, moves(plans(steps(inbox, parse), mail), unanswered(bcp.NotEnoughInformation), plans(steps(inbox, parse, event(0))), answers(`{"text":"x"}`), results(`{"ok":true}`)), kernel.Committed, ""},
 
-		{"as many parses", func(l *kernel.Limits) { l.MaxParses = 1 }, func(g *gateway) { g.plan(readParse); g.result(mail); g.answer(`{"text":"x"}`, "") }, kernel.Committed, ""},
-		{"no parses", func(l *kernel.Limits) { l.MaxParses = 0 }, play(readParse), kernel.Aborted, kernel.LimitParses},
-		{"a parse that failed counts", func(l *kernel.Limits) { l.MaxParses = 1 }, func(g *gateway) {
-			g.plan(readParse)
-			g.result(mail)
-			g.answer("", bcp.Rejected)
-			g.plan(readParse)
-		}, kernel.Aborted, kernel.LimitParses},
+		{"as many parses", func(l *kernel.Limits) { l.MaxParses = 1 }, moves(plans(readParse, mail), answers(`{"text":"x"}`)), kernel.Committed, ""},
+		{"no parses", func(l *kernel.Limits) { l.MaxParses = 0 }, plans(readParse), kernel.Aborted, kernel.LimitParses},
+		{"a parse that failed counts", func(l *kernel.Limits) { l.MaxParses = 1 }, moves(plans(readParse, mail), unanswered(bcp.Rejected), plans(readParse)), kernel.Aborted, kernel.LimitParses},
 
-		{"as deep", func(l *kernel.Limits) { l.MaxDepth = 1 }, func(g *gateway) { g.plan(steps(constX, deep)); g.subPlan(steps(constX)) }, kernel.Committed, ""},
-		{"no sub-runs", func(l *kernel.Limits) { l.MaxDepth = 0 }, play(steps(constX, deep)), kernel.Aborted, kernel.LimitDepth},
-		{"too deep", func(l *kernel.Limits) { l.MaxDepth = 1 }, func(g *gateway) { g.plan(steps(constX, deep)); g.subPlan(steps(constX, deep)) }, kernel.Aborted, kernel.LimitDepth},
+		{"as deep", func(l *kernel.Limits) { l.MaxDepth = 1 }, moves(plans(steps(constX, deep)), subPlans(steps(constX))), kernel.Committed, ""},
+		{"no sub-runs", func(l *kernel.Limits) { l.MaxDepth = 0 }, plans(steps(constX, deep)), kernel.Aborted, kernel.LimitDepth},
+		{"too deep", func(l *kernel.Limits) { l.MaxDepth = 1 }, moves(plans(steps(constX, deep)), subPlans(steps(constX, deep))), kernel.Aborted, kernel.LimitDepth},
 
 		{"no plans", func(l *kernel.Limits) { l.MaxPlans = 0 }, func(*gateway) {}, kernel.Aborted, kernel.LimitPlans},
-		{"the last plan is bad", func(l *kernel.Limits) { l.MaxPlans = 2 }, func(g *gateway) { g.plan(`{}`); g.plan(`{}`) }, kernel.PlanRejected, kernel.Malformed},
-		{"the last plan fails", func(l *kernel.Limits) { l.MaxPlans = 2 }, func(g *gateway) {
-			g.plan(`{}`)
-			g.plan(readOnly)
-			g.outcome(g.next(kernel.ReleaseCall), `"error":"x"`)
-		}, kernel.Errored, kernel.ToolFailed},
+		{"the last plan is bad", func(l *kernel.Limits) { l.MaxPlans = 2 }, moves(plans(`{}`), plans(`{}`)), kernel.PlanRejected, kernel.Malformed},
+		{"the last plan fails", func(l *kernel.Limits) { l.MaxPlans = 2 }, moves(plans(`{}`), plans(readOnly), outcomes(`"error":"x"`)), kernel.Errored, kernel.ToolFailed},
 
-		{"as many planner bits", func(l *kernel.Limits) { l.MaxPlannerBits = 5 }, func(g *gateway) { g.plan(`{}`); g.plan(steps(constX)) }, kernel.Committed, ""},
-		{"a planner bit too many", func(l *kernel.Limits) { l.MaxPlannerBits = 4 }, play(`{}`), kernel.Aborted, kernel.LimitPlannerBits},
-		{"errors of many steps say more", func(l *kernel.Limits) { l.MaxPlannerBits = 11 }, func(g *gateway) { g.plan(strings.Replace(manySteps(200), `"const"`, `"loop"`, 1)) }, kernel.Aborted, kernel.LimitPlannerBits},
+		{"as many planner bits", func(l *kernel.Limits) { l.MaxPlannerBits = 5 }, moves(plans(`{}`), plans(steps(constX))), kernel.Committed, ""},
+		{"a planner bit too many", func(l *kernel.Limits) { l.MaxPlannerBits = 4 }, plans(`{}`), kernel.Aborted, kernel.LimitPlannerBits},
+		{"errors of many steps say more", func(l *kernel.Limits) { l.MaxPlannerBits = 11 }, plans(strings.Replace(manySteps(200), `"const"`, `"loop"`, 1)), kernel.Aborted, kernel.LimitPlannerBits},
 
-		{"as large a value", func(l *kernel.Limits) { l.MaxValueBytes = 4 }, func(g *gateway) { g.plan(steps(`{"kind":"const","id":"c","value":"ab"}`)) }, kernel.Committed, ""},
-		{"a final value too large", func(l *kernel.Limits) { l.MaxValueBytes = 4 }, play(steps(`{"kind":"const","id":"c","value":"abc"}`)), kernel.Aborted, kernel.LimitValueBytes},
-		{"an outcome too large", func(l *kernel.Limits) { l.MaxValueBytes = len(mail) - 1 }, func(g *gateway) { g.plan(readOnly); g.result(mail) }, kernel.Aborted, kernel.LimitValueBytes},
-		{"a merge too large", func(l *kernel.Limits) { l.MaxValueBytes = 40 }, play(steps(`{"kind":"const","id":"c","value":"`+strings.Repeat("x", 30)+`"}`, merged(`{"a":{"ref":"c"},"b":{"ref":"c"}}`))), kernel.Aborted, kernel.LimitValueBytes},
-		{"content too large", func(l *kernel.Limits) { l.MaxValueBytes = 30 }, play(steps(`{"kind":"const","id":"c","value":"`+strings.Repeat("x", 30)+`"}`, sub(""))), kernel.Aborted, kernel.LimitValueBytes},
+		{"as large a value", func(l *kernel.Limits) { l.MaxValueBytes = 4 }, plans(steps(`{"kind":"const","id":"c","value":"ab"}`)), kernel.Committed, ""},
+		{"a final value too large", func(l *kernel.Limits) { l.MaxValueBytes = 4 }, plans(steps(`{"kind":"const","id":"c","value":"abc"}`)), kernel.Aborted, kernel.LimitValueBytes},
+		{"an outcome too large", func(l *kernel.Limits) { l.MaxValueBytes = len(mail) - 1 }, plans(readOnly, mail), kernel.Aborted, kernel.LimitValueBytes},
+		{"a merge too large", func(l *kernel.Limits) { l.MaxValueBytes = 40 }, plans(steps(`{"kind":"const","id":"c","value":"`+strings.Repeat("x", 30)+`"}`, merged(`{"a":{"ref":"c"},"b":{"ref":"c"}}`))), kernel.Aborted, kernel.LimitValueBytes},
+		{"content too large", func(l *kernel.Limits) { l.MaxValueBytes = 30 }, plans(steps(`{"kind":"const","id":"c","value":"`+strings.Repeat("x", 30)+`"}`, sub(""))), kernel.Aborted, kernel.LimitValueBytes},
 
-		{"a silent planner", nil, func(g *gateway) { g.pass() }, kernel.Aborted, kernel.PlannerTimeout},
-		{"a silent planner of the second plan", nil, func(g *gateway) { g.plan(`{}`); g.pass() }, kernel.Aborted, kernel.PlannerTimeout},
-		{"a silent sub-planner", nil, func(g *gateway) { g.plan(steps(constX, sub(""))); g.pass() }, kernel.Aborted, kernel.PlannerTimeout},
-		{"a Reader that takes too long", nil, func(g *gateway) { g.plan(readParse); g.result(mail); g.pass() }, kernel.Aborted, kernel.LimitRunTTL},
-		{"a tool that never answers", func(l *kernel.Limits) { l.RunTTL = 70 * time.Second }, func(g *gateway) { g.plan(readOnly); g.pass(); g.pass(); g.pass() }, kernel.Aborted, kernel.LimitRunTTL},
+		{"a silent planner", nil, passes, kernel.Aborted, kernel.PlannerTimeout},
+		{"a silent planner of the second plan", nil, moves(plans(`{}`), passes), kernel.Aborted, kernel.PlannerTimeout},
+		{"a silent sub-planner", nil, moves(plans(steps(constX, sub(""))), passes), kernel.Aborted, kernel.PlannerTimeout},
+		{"a Reader that takes too long", nil, moves(plans(readParse, mail), passes), kernel.Aborted, kernel.LimitRunTTL},
+		{"a tool that never answers", func(l *kernel.Limits) { l.RunTTL = 70 * time.Second }, moves(plans(readOnly), passes, passes, passes), kernel.Aborted, kernel.LimitRunTTL},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGateway(t, mustKernel(t, func(d *kernel.Definition) {
@@ -174,26 +144,20 @@ func TestReplanning(t *testing.T) {
 		play func(*gateway)
 		told string
 	}{
-		{"a bad plan", func(g *gateway) { g.plan(steps(`{"kind":"loop","id":"a"}`)) }, `[{"attempt":1,"code":"unknown_kind","step":"a"}]`},
-		{"a tool that is not granted", func(g *gateway) { g.plan(steps(`{"kind":"tool","id":"t","tool":"root"}`)) }, `[{"attempt":1,"code":"unknown_tool","step":"t"}]`},
-		{"an id that is none is not told", func(g *gateway) { g.plan(steps(`{"kind":"const","id":"a b","value":1}`)) }, `[{"attempt":1,"code":"bad_id","step":null}]`},
-		{"no answer of the Reader's", func(g *gateway) { g.plan(readParse); g.result(mail); g.answer("", bcp.NotEnoughInformation) }, `[{"attempt":1,"code":"not_enough_information","step":"p"}]`},
-		{"a bad answer", func(g *gateway) { g.plan(readParse); g.result(mail); g.answer("", bcp.Rejected) }, `[{"attempt":1,"code":"parse_rejected","step":"p"}]`},
-		{"an answer that a person refused", func(g *gateway) { g.plan(readParse); g.result(mail); g.answer("", bcp.ApprovalRejected) }, `[{"attempt":1,"code":"parse_rejected","step":"p"}]`},
-		{"an answer of another shape", func(g *gateway) { g.plan(readParse); g.result(mail); g.answer(`{"text":"x","more":"y"}`, "") }, `[{"attempt":1,"code":"parse_rejected","step":"p"}]`},
-		{"no answer in time", func(g *gateway) { g.plan(readParse); g.result(mail); g.answer("", bcp.Expired) }, `[{"attempt":1,"code":"parse_expired","step":"p"}]`},
-		{"a read that failed", func(g *gateway) { g.plan(readOnly); g.outcome(g.next(kernel.ReleaseCall), `"error":"secret"`) }, `[{"attempt":1,"code":"tool_failed","step":"inbox"}]`},
-		{"a read that lies", func(g *gateway) { g.plan(readOnly); g.result(`{"latest":"x"}`) }, `[{"attempt":1,"code":"bad_outcome","step":"inbox"}]`},
-		{"a read that answers nonsense", func(g *gateway) { g.plan(readOnly); g.outcome(g.next(kernel.ReleaseCall), `"result":{},"error":"x"`) }, `[{"attempt":1,"code":"bad_outcome","step":"inbox"}]`},
-		{"a write that did nothing", func(g *gateway) {
-			g.plan(steps(note))
-			g.outcome(g.next(kernel.ReleaseCall), `"error":"no route","not_performed":true`)
-		}, `[{"attempt":1,"code":"tool_failed","step":"s"}]`},
-		{"a list that is too short", func(g *gateway) { g.plan(long); g.result(alice) }, `[{"attempt":1,"code":"index_missing","step":"ev"}]`},
-		{"a text that is no choice", func(g *gateway) {
-			g.plan(steps(inbox, event(`"t"`, `{"ref":"inbox","path":"latest.subject"}`)))
-			g.result(mail)
-		}, `[{"attempt":1,"code":"bad_arguments","step":"ev"}]`},
+		{"a bad plan", plans(steps(`{"kind":"loop","id":"a"}`)), `[{"attempt":1,"code":"unknown_kind","step":"a"}]`},
+		{"a tool that is not granted", plans(steps(`{"kind":"tool","id":"t","tool":"root"}`)), `[{"attempt":1,"code":"unknown_tool","step":"t"}]`},
+		{"an id that is none is not told", plans(steps(`{"kind":"const","id":"a b","value":1}`)), `[{"attempt":1,"code":"bad_id","step":null}]`},
+		{"no answer of the Reader's", moves(plans(readParse, mail), unanswered(bcp.NotEnoughInformation)), `[{"attempt":1,"code":"not_enough_information","step":"p"}]`},
+		{"a bad answer", moves(plans(readParse, mail), unanswered(bcp.Rejected)), `[{"attempt":1,"code":"parse_rejected","step":"p"}]`},
+		{"an answer that a person refused", moves(plans(readParse, mail), unanswered(bcp.ApprovalRejected)), `[{"attempt":1,"code":"parse_rejected","step":"p"}]`},
+		{"an answer of another shape", moves(plans(readParse, mail), answers(`{"text":"x","more":"y"}`)), `[{"attempt":1,"code":"parse_rejected","step":"p"}]`},
+		{"no answer in time", moves(plans(readParse, mail), unanswered(bcp.Expired)), `[{"attempt":1,"code":"parse_expired","step":"p"}]`},
+		{"a read that failed", moves(plans(readOnly), outcomes(`"error":"secret"`)), `[{"attempt":1,"code":"tool_failed","step":"inbox"}]`},
+		{"a read that lies", plans(readOnly, `{"latest":"x"}`), `[{"attempt":1,"code":"bad_outcome","step":"inbox"}]`},
+		{"a read that answers nonsense", moves(plans(readOnly), outcomes(`"result":{},"error":"x"`)), `[{"attempt":1,"code":"bad_outcome","step":"inbox"}]`},
+		{"a write that did nothing", moves(plans(steps(note)), outcomes(`"error":"no route","not_performed":true`)), `[{"attempt":1,"code":"tool_failed","step":"s"}]`},
+		{"a list that is too short", plans(long, alice), `[{"attempt":1,"code":"index_missing","step":"ev"}]`},
+		{"a text that is no choice", plans(steps(inbox, event(`"t"`, `{"ref":"inbox","path":"latest.subject"}`)), mail), `[{"attempt":1,"code":"bad_arguments","step":"ev"}]`},
 		{"nothing", message(`{"plan_id":"ID"}`), `[{"attempt":1,"code":"planner_empty","step":null}]`},
 		{"an empty text", message(`{"plan_id":"ID","plan":""}`), `[{"attempt":1,"code":"planner_empty","step":null}]`},
 		{"null", message(`{"plan_id":"ID","plan":null}`), `[{"attempt":1,"code":"planner_empty","step":null}]`},
@@ -209,7 +173,7 @@ func TestReplanning(t *testing.T) {
 		{"a number", message(`{"plan_id":"ID","plan":7}`), `[{"attempt":1,"code":"planner_malformed","step":null}]`},
 		{"a plan with a key twice", message(`{"plan_id":"ID","plan":{"steps":[],"steps":[],"final":"a"}}`), `[{"attempt":1,"code":"malformed","step":null}]`},
 		{"a plan too large", message(`{"plan_id":"ID","plan":"` + strings.Repeat("x", kernel.MaxPlanBytes+1) + `"}`), `[{"attempt":1,"code":"too_large","step":null}]`},
-		{"two errors", func(g *gateway) { g.plan(`{}`); g.plan(`{}`) }, `[{"attempt":1,"code":"malformed","step":null},{"attempt":2,"code":"malformed","step":null}]`},
+		{"two errors", moves(plans(`{}`), plans(`{}`)), `[{"attempt":1,"code":"malformed","step":null},{"attempt":2,"code":"malformed","step":null}]`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGateway(t, mustKernel(t, func(d *kernel.Definition) {
@@ -235,56 +199,30 @@ func TestRunsThatEnd(t *testing.T) {
 		code   kernel.Code
 		cause  kernel.Code
 	}{
-		{"a write that failed", func(g *gateway) { g.plan(steps(note)); g.outcome(g.next(kernel.ReleaseCall), `"error":"SMTP 550"`) }, kernel.Errored, kernel.ToolFailed, ""},
+		{"a write that failed", moves(plans(steps(note)), outcomes(`"error":"SMTP 550"`)), kernel.Errored, kernel.ToolFailed, ""},
 		{"a write after one that was made, which stays and is told", func(g *gateway) {
-			g.plan(steps(note, strings.ReplaceAll(note, `"id":"s"`, `"id":"t"`)))
-			g.result(sent)
-			g.outcome(g.next(kernel.ReleaseCall), `"error":"x"`)
+			moves(plans(steps(note, strings.ReplaceAll(note, `"id":"s"`, `"id":"t"`)), sent), outcomes(`"error":"x"`))(g)
 			failIf(t, !strings.Contains(g.events(), "effect_committed:send_email") || !strings.HasSuffix(g.events(), "run_errored"), "got %s", g.events())
 		}, kernel.Errored, kernel.ToolFailed, ""},
-		{"a write that lies", func(g *gateway) { g.plan(steps(note)); g.result(`{"ok":"yes","message_id":"x"}`) }, kernel.Errored, kernel.BadOutcome, ""},
-		{"a write that answers nonsense", func(g *gateway) { g.plan(steps(note)); g.outcome(g.next(kernel.ReleaseCall), `"hello":1`) }, kernel.Errored, kernel.BadOutcome, ""},
-		{"a tool that has changed", func(g *gateway) {
-			g.plan(steps(note))
-			g.outcome(g.next(kernel.ReleaseCall), `"error":"x","not_performed":true,"code":"tool_changed"`)
-			c := g.changes[len(g.changes)-1]
-			failIf(t, c.Alert != kernel.ToolChanged, "the alert is %q", c.Alert)
-		}, kernel.Errored, kernel.ToolChanged, ""},
-		{"a tool that has changed and was called", func(g *gateway) {
-			g.plan(steps(note))
-			g.outcome(g.next(kernel.ReleaseCall), `"error":"x","code":"tool_changed"`)
-		}, kernel.Errored, kernel.BadOutcome, ""},
-		{"a tool with a code of its own", func(g *gateway) {
-			g.plan(steps(note))
-			g.outcome(g.next(kernel.ReleaseCall), `"error":"x","not_performed":true,"code":"permitted"`)
-		}, kernel.Errored, kernel.BadOutcome, ""},
-		{"a channel without budget", func(g *gateway) { g.plan(readParse); g.result(mail); g.answer("", bcp.BudgetExhausted) }, kernel.Errored, kernel.ParseUnavailable, ""},
-		{"a Reader that is not there", func(g *gateway) { g.plan(readParse); g.result(mail); g.answer("", bcp.ReaderUnavailable) }, kernel.Errored, kernel.ParseUnavailable, ""},
+		{"a write that lies", plans(steps(note), `{"ok":"yes","message_id":"x"}`), kernel.Errored, kernel.BadOutcome, ""},
+		{"a write that answers nonsense", moves(plans(steps(note)), outcomes(`"hello":1`)), kernel.Errored, kernel.BadOutcome, ""},
+		{"a tool that has changed", moves(plans(steps(note)), outcomes(`"error":"x","not_performed":true,"code":"tool_changed"`), func(g *gateway) {
+			expect(t, g.changes[len(g.changes)-1].Alert, kernel.ToolChanged, "the alert")
+		}), kernel.Errored, kernel.ToolChanged, ""},
+		{"a tool that has changed and was called", moves(plans(steps(note)), outcomes(`"error":"x","code":"tool_changed"`)), kernel.Errored, kernel.BadOutcome, ""},
+		{"a tool with a code of its own", moves(plans(steps(note)), outcomes(`"error":"x","not_performed":true,"code":"permitted"`)), kernel.Errored, kernel.BadOutcome, ""},
+		{"a channel without budget", moves(plans(readParse, mail), unanswered(bcp.BudgetExhausted)), kernel.Errored, kernel.ParseUnavailable, ""},
+		{"a Reader that is not there", moves(plans(readParse, mail), unanswered(bcp.ReaderUnavailable)), kernel.Errored, kernel.ParseUnavailable, ""},
 		{"a dispatcher that the server refuses", func(g *gateway) {
 			g.plan(readOnly)
 			g.store(g.state.DecideUnsent(g.moment(), g.next(kernel.ReleaseCall).Wait.ID, kernel.ToolUnavailable))
 		}, kernel.Errored, kernel.ToolUnavailable, ""},
-		{"a sub-run with a bad plan", func(g *gateway) { g.plan(steps(constX, sub(""))); g.subPlan(`{}`) }, kernel.Errored, kernel.SubPlanRejected, kernel.Malformed},
-		{"a sub-run that asks for what it has not", func(g *gateway) { g.plan(steps(constX, sub(""))); g.subPlan(steps(contacts)) }, kernel.Errored, kernel.SubPlanRejected, kernel.UnknownTool},
-		{"a sub-run that is denied", func(g *gateway) {
-			g.plan(steps(inbox, strings.NewReplacer("mail.read", "mail.send", `{"ref":"c"}`, `{"ref":"inbox"}`).Replace(sub(""))))
-			g.result(mail)
-			g.subPlan(steps(note))
-		}, kernel.Errored, kernel.SubBlocked, kernel.NotDeclassified},
-		{"a sub-run whose read fails", func(g *gateway) {
-			g.plan(steps(constX, sub("")))
-			g.subPlan(steps(inbox))
-			g.outcome(g.next(kernel.ReleaseCall), `"error":"x"`)
-		}, kernel.Errored, kernel.SubErrored, kernel.ToolFailed},
-		{"a sub-planner that refuses", func(g *gateway) {
-			g.plan(steps(constX, sub("")))
-			r := g.next(kernel.ReleaseSubPlan)
-			g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, []byte(`{"plan_id":"`+r.Wait.ID+`","refused":true}`)))
-		}, kernel.Errored, kernel.SubPlanRejected, kernel.PlannerRefused},
-		{"somebody stops it", func(g *gateway) {
-			g.next(kernel.ReleasePlan)
-			g.store(g.state.DecideStop(g.moment(), g.changes[0].Run, kernel.Cancelled))
-		}, kernel.Stopped, kernel.Cancelled, ""},
+		{"a sub-run with a bad plan", moves(plans(steps(constX, sub(""))), subPlans(`{}`)), kernel.Errored, kernel.SubPlanRejected, kernel.Malformed},
+		{"a sub-run that asks for what it has not", moves(plans(steps(constX, sub(""))), subPlans(steps(contacts))), kernel.Errored, kernel.SubPlanRejected, kernel.UnknownTool},
+		{"a sub-run that is denied", moves(plans(steps(inbox, strings.NewReplacer("mail.read", "mail.send", `{"ref":"c"}`, `{"ref":"inbox"}`).Replace(sub(""))), mail), subPlans(steps(note))), kernel.Errored, kernel.SubBlocked, kernel.NotDeclassified},
+		{"a sub-run whose read fails", moves(plans(steps(constX, sub(""))), subPlans(steps(inbox)), outcomes(`"error":"x"`)), kernel.Errored, kernel.SubErrored, kernel.ToolFailed},
+		{"a sub-planner that refuses", moves(plans(steps(constX, sub(""))), func(g *gateway) { g.planner(kernel.ReleaseSubPlan, `"refused":true`) }), kernel.Errored, kernel.SubPlanRejected, kernel.PlannerRefused},
+		{"somebody stops it", func(g *gateway) { g.next(kernel.ReleasePlan); g.stop() }, kernel.Stopped, kernel.Cancelled, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := begun(t, mustKernel(t, nil))
@@ -303,13 +241,9 @@ func TestEqualCallsAcrossPlans(t *testing.T) {
 	g := begun(t, mustKernel(t, nil))
 	again := strings.ReplaceAll(note, `"id":"s"`, `"id":"again"`)
 	other := strings.ReplaceAll(note, `"x"`, `"y"`)
-	g.plan(steps(inbox, note, again, parse))
-	g.result(mail)
-	g.result(sent)
-	g.result(`{"ok":false,"message_id":"m2"}`)
+	g.plan(steps(inbox, note, again, parse), mail, sent, `{"ok":false,"message_id":"m2"}`)
 	g.answer("", bcp.NotEnoughInformation)
-	g.plan(steps(strings.ReplaceAll(again, `"id":"again"`, `"id":"renamed"`), inbox, other, parse))
-	g.result(`{"ok":true,"message_id":"m3"}`)
+	g.plan(steps(strings.ReplaceAll(again, `"id":"again"`, `"id":"renamed"`), inbox, other, parse), `{"ok":true,"message_id":"m3"}`)
 	g.answer("", bcp.NotEnoughInformation)
 	g.plan(steps(inbox, note, again, other, `{"kind":"merge","id":"m","inputs":{"first":{"ref":"s"},"second":{"ref":"again"}}}`))
 	g.next(kernel.ReleasePlan)
@@ -322,8 +256,7 @@ func TestEqualParsesAcrossPlans(t *testing.T) {
 	t.Parallel()
 	g := begun(t, mustKernel(t, nil))
 	other := strings.ReplaceAll(parse, `"p"`, `"q"`)
-	g.plan(steps(inbox, parse, slots))
-	g.result(mail)
+	g.plan(steps(inbox, parse, slots), mail)
 	g.answer(`{"text":"x"}`, "")
 	g.answer("", bcp.NotEnoughInformation)
 	c := g.plan(steps(inbox, other, strings.ReplaceAll(slots, `"i"`, `"another instruction"`)))
@@ -340,6 +273,10 @@ func TestApprovals(t *testing.T) {
 		d.UntestedRules, d.Rules = true, []kernel.Rule{{ID: "look", Effect: kernel.Ask, Tool: "send_email", When: "!args.body.third_party"}}
 		d.Limits.MaxPendingApprovals = 2
 	}
+	forbidding := mustKernel(t, func(d *kernel.Definition) {
+		ask(d)
+		d.Rules = append(d.Rules, kernel.Rule{ID: "never", Effect: kernel.Forbid, Tool: "send_email", When: "true"})
+	})
 	plan := steps(inbox, use(`{"ref":"inbox","path":"latest.body"}`))
 	for _, c := range []struct {
 		name   string
@@ -348,25 +285,22 @@ func TestApprovals(t *testing.T) {
 		code   kernel.Code
 		calls  int
 	}{
-		{"approved", func(g *gateway) { g.person(kernel.Approve, ""); g.result(sent) }, kernel.Committed, "", 2},
-		{"rejected", func(g *gateway) { g.person(kernel.Reject, "") }, kernel.Blocked, kernel.ApprovalRejected, 1},
+		{"approved", moves(decides(kernel.Approve, ""), results(sent)), kernel.Committed, "", 2},
+		{"rejected", decides(kernel.Reject, ""), kernel.Blocked, kernel.ApprovalRejected, 1},
 		{"nobody", func(g *gateway) { g.next(kernel.ReleaseItem); g.pass() }, kernel.Blocked, kernel.ApprovalExpired, 1},
-		{"stopped", func(g *gateway) {
-			g.next(kernel.ReleaseItem)
-			g.store(g.state.DecideStop(g.moment(), g.changes[0].Run, kernel.Cancelled))
-		}, kernel.Stopped, kernel.Cancelled, 1},
+		{"stopped", func(g *gateway) { g.next(kernel.ReleaseItem); g.stop() }, kernel.Stopped, kernel.Cancelled, 1},
+		{"forbidden by now", moves(defines(forbidding), decides(kernel.Approve, "")), kernel.Blocked, kernel.Forbidden, 1},
+		{"the time that people take is not the run's", moves(func(g *gateway) { g.now = g.now.Add(23 * time.Hour) }, decides(kernel.Approve, ""), results(sent)), kernel.Committed, "", 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := planned(t, mustKernel(t, ask), plan)
-			g.result(mail)
+			g := planned(t, mustKernel(t, ask), plan, mail)
 			c.play(g)
 			g.end(c.status, c.code)
 			expect(t, len(strings.Fields(strings.ReplaceAll(g.calls(), "at 3pm", ""))), c.calls, "calls %s", g.calls())
 		})
 	}
 	t.Run("shown", func(t *testing.T) {
-		g := planned(t, mustKernel(t, ask), plan)
-		g.result(mail)
+		g := planned(t, mustKernel(t, ask), plan, mail)
 		item := g.next(kernel.ReleaseItem)
 		failIf(t, string(item.Arguments) != `{"body":"at 3pm","to":"kim@example.com"}` || item.Tool.Name != "send_email" || item.Judged == nil || fmt.Sprint(item.Judged.Judged.Rules) != "[look]",
 			"got %s %+v", item.Arguments, item.Judged)
@@ -380,37 +314,16 @@ func TestApprovals(t *testing.T) {
 			t.Errorf("approved %s, called %s", item.Arguments, call.Arguments)
 		}
 	})
-	t.Run("forbidden by now", func(t *testing.T) {
-		g := planned(t, mustKernel(t, ask), plan)
-		g.result(mail)
-		g.kernels = []*kernel.Kernel{mustKernel(t, func(d *kernel.Definition) {
-			ask(d)
-			d.Rules = append(d.Rules, kernel.Rule{ID: "never", Effect: kernel.Forbid, Tool: "send_email", When: "true"})
-		})}
-		g.state.Define(g.kernels...)
-		g.person(kernel.Approve, "")
-		g.end(kernel.Blocked, kernel.Forbidden)
-	})
 	t.Run("a full queue", func(t *testing.T) {
 		g := newGateway(t, mustKernel(t, ask))
 		for range 2 {
 			g.begin("all")
-			g.plan(plan)
-			g.result(mail)
+			g.plan(plan, mail)
 			g.next(kernel.ReleaseItem)
 		}
 		g.begin("all")
-		g.plan(plan)
-		g.result(mail)
+		g.plan(plan, mail)
 		g.end(kernel.Blocked, kernel.ApprovalQueueFull)
-	})
-	t.Run("the time that people take is not the run's", func(t *testing.T) {
-		g := planned(t, mustKernel(t, ask), plan)
-		g.result(mail)
-		g.now = g.now.Add(23 * time.Hour)
-		g.person(kernel.Approve, "")
-		g.result(sent)
-		g.end(kernel.Committed, "")
 	})
 }
 
@@ -425,19 +338,14 @@ func TestSubRuns(t *testing.T) {
 	delegate := func(capability string) string {
 		return steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"If a meeting is asked for, make it.","grant":["`+capability+`"]}`)
 	}
-	begin := func(plan string) *gateway {
-		g := planned(t, k, plan)
-		g.result(mail)
-		return g
-	}
+	begin := func(plan string) *gateway { return planned(t, k, plan, mail) }
 	t.Run("does its work", func(t *testing.T) {
 		g := begin(delegate("calendar.write"))
 		request := g.todo[0]
 		if body := string(request.Body); !strings.Contains(body, `"content":"at 3pm"`) || !strings.Contains(body, "create_event") || strings.Contains(body, "send_email") || strings.Contains(body, "read_inbox") {
 			t.Errorf("the sub-planner is given %s", body)
 		}
-		g.subPlan(steps(event(`"Meeting"`, `"mon"`)))
-		c := g.result(`{"ok":true}`)
+		c := g.subPlan(steps(event(`"Meeting"`, `"mon"`)), `{"ok":true}`)
 		end := g.end(kernel.Committed, "")
 		want := `{"influence":{"d/ev":1,"inbox.latest.body":"unbounded"},"readers":[],"sources":["derived","q_llm","tool_read","user_query"],"subjects":["user"]}`
 		got := spelled(end.End.Label)
@@ -447,8 +355,7 @@ func TestSubRuns(t *testing.T) {
 	t.Run("has no more than the run", func(t *testing.T) {
 		g := newGateway(t, k)
 		g.begin("read")
-		g.plan(delegate("mail.send"))
-		g.result(mail)
+		g.plan(delegate("mail.send"), mail)
 		g.subPlan(steps(note))
 		g.end(kernel.Errored, kernel.SubPlanRejected)
 	})
@@ -474,8 +381,7 @@ func TestSubRuns(t *testing.T) {
 	})
 	t.Run("made again has what was done", func(t *testing.T) {
 		g := begin(steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"i","grant":["calendar.write"]}`, parse))
-		g.subPlan(steps(event(`"Meeting"`, `"mon"`)))
-		g.result(`{"ok":true}`)
+		g.subPlan(steps(event(`"Meeting"`, `"mon"`)), `{"ok":true}`)
 		g.answer("", bcp.NotEnoughInformation)
 		g.plan(delegate("calendar.write"))
 		g.subPlan(steps(event(`"Meeting"`, `"mon"`)))
@@ -563,8 +469,7 @@ func TestRecordTooLarge(t *testing.T) {
 func TestLargestValues(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"x", `\"`} {
-		g := planned(t, mustKernel(t, nil), steps(inbox))
-		g.result(strings.Replace(mail, "at 3pm", strings.Repeat(text, (kernel.MaxContent-100)/len(text)), 1))
+		g := planned(t, mustKernel(t, nil), steps(inbox), strings.Replace(mail, "at 3pm", strings.Repeat(text, (kernel.MaxContent-100)/len(text)), 1))
 		g.end(kernel.Committed, "")
 	}
 }

@@ -174,22 +174,15 @@ func TestSealedValuesAreNotTold(t *testing.T) {
 	result := `{"link":"https://shop.example.com/` + canary + `","text":"` + canary + `","parts":["` + canary + `"],"ok":true}`
 	parse := `{"kind":"q_parse","id":"p","source":{"ref":"page","path":"text"},"schema_ref":"Flags","instruction":"i"}`
 	open := `{"kind":"tool","id":"open","tool":"open","args":{"url":{"ref":"page","path":"link"}}}`
+	openRead := plans(steps(page, readLink, `{"kind":"tool","id":"open","tool":"open","args":{"url":{"ref":"l","path":"url"}}}`), strings.ReplaceAll(result, canary, "other"))
 	all := steps(page, mailed("send", `{"ref":"page","path":"text"}`, "null"), open, parse, `{"kind":"merge","id":"m","inputs":{"a":{"ref":"page"}}}`)
 	for name, test := range map[string]struct {
 		change func(*kernel.Definition)
 		play   func(g *gateway)
 	}{
-		"all of it": {nil, func(g *gateway) {
-			g.plan(all)
-			g.result(result)
-			g.result("true")
-			g.result("true")
-			g.answer(`{"u":true,"v":"a"}`, "")
-			g.end(kernel.Committed, "")
-		}},
+		"all of it": {nil, moves(plans(all, result, "true", "true"), answers(`{"u":true,"v":"a"}`), ends(kernel.Committed, ""))},
 		"what a Reader says": {nil, func(g *gateway) {
-			g.plan(steps(page, readLink, `{"kind":"tool","id":"open","tool":"open","args":{"url":{"ref":"l","path":"url"}}}`))
-			g.result(strings.ReplaceAll(result, canary, "other"))
+			openRead(g)
 			c := g.answer(`{"url":"https://shop.example.com/`+canary+`","sure":true}`, "")
 			if label := c.Steps[0].Label; label.Width() != kernel.Unbounded {
 				g.t.Fatalf("content chose %s bits of it", label.Width())
@@ -197,15 +190,9 @@ func TestSealedValuesAreNotTold(t *testing.T) {
 			g.result("true")
 			g.end(kernel.Committed, "")
 		}},
-		"what a Reader says of elsewhere": {nil, func(g *gateway) {
-			g.plan(steps(page, readLink, `{"kind":"tool","id":"open","tool":"open","args":{"url":{"ref":"l","path":"url"}}}`))
-			g.result(strings.ReplaceAll(result, canary, "other"))
-			c := g.answer(`{"url":"https://evil.example.com/`+canary+`","sure":true}`, "")
-			stopIf(g.t, c.Told == nil || c.Told.Code != kernel.BadArguments, "got %+v", c)
-		}},
+		"what a Reader says of elsewhere": {nil, moves(openRead, answers(`{"url":"https://evil.example.com/`+canary+`","sure":true}`), tells(kernel.BadArguments))},
 		"a person": {asks, func(g *gateway) {
-			g.plan(all)
-			g.result(result)
+			g.plan(all, result)
 			item := g.state.Items()[0]
 			stopIf(g.t, !bytes.Contains(item.Content, []byte(canary)) || !item.Effect.Arguments[1].Sealed || item.Effect.Arguments[0].Sealed,
 				"a person is shown %s %+v", item.Content, item.Effect.Arguments)
@@ -213,34 +200,12 @@ func TestSealedValuesAreNotTold(t *testing.T) {
 			g.result("true")
 			g.person(kernel.Reject, "")
 		}},
-		"a rule that would read it": {reads, func(g *gateway) {
-			g.plan(all)
-			g.end(kernel.Blocked, kernel.Forbidden)
-		}},
-		"one that does not fit": {nil, func(g *gateway) {
-			g.plan(all)
-			g.result(strings.Replace(result, canary+`","parts`, strings.Repeat(canary, 20)+`","parts`, 1))
-		}},
-		"a host that nobody named": {nil, func(g *gateway) {
-			g.plan(steps(page, open))
-			c := g.result(strings.Replace(result, "shop", "evil", 1))
-			stopIf(g.t, c.Told == nil || c.Told.Code != kernel.BadArguments, "got %+v", c.Told)
-		}},
-		"nothing there": {nil, func(g *gateway) {
-			g.plan(steps(page, open))
-			c := g.result(strings.Replace(result, `"https://shop.example.com/`+canary+`"`, "null", 1))
-			stopIf(g.t, c.Told == nil || c.Told.Code != kernel.BadArguments, "got %+v", c.Told)
-		}},
-		"a sink that fails": {nil, func(g *gateway) {
-			g.plan(all)
-			g.result(result)
-			g.outcome(g.next(kernel.ReleaseCall), `"error":"`+canary+`","not_performed":true`)
-		}},
-		"a Reader that does not know": {nil, func(g *gateway) {
-			g.plan(steps(page, parse))
-			g.result(result)
-			g.answer("", bcp.NotEnoughInformation)
-		}},
+		"a rule that would read it":   {reads, moves(plans(all), ends(kernel.Blocked, kernel.Forbidden))},
+		"one that does not fit":       {nil, plans(all, strings.Replace(result, canary+`","parts`, strings.Repeat(canary, 20)+`","parts`, 1))},
+		"a host that nobody named":    {nil, moves(plans(steps(page, open), strings.Replace(result, "shop", "evil", 1)), tells(kernel.BadArguments))},
+		"nothing there":               {nil, moves(plans(steps(page, open), strings.Replace(result, `"https://shop.example.com/`+canary+`"`, "null", 1)), tells(kernel.BadArguments))},
+		"a sink that fails":           {nil, moves(plans(all, result), outcomes(`"error":"`+canary+`","not_performed":true`))},
+		"a Reader that does not know": {nil, moves(plans(steps(page, parse), result), unanswered(bcp.NotEnoughInformation))},
 	} {
 		g := begun(t, sealing(t, test.change))
 		test.play(g)
@@ -274,8 +239,7 @@ var recorded []byte
 // recorded before there were any.
 func TestRecordsOfOtherKernelsAreAsBefore(t *testing.T) {
 	t.Parallel()
-	g := planned(t, mustKernel(t, nil), mailPlan)
-	g.result(mail)
+	g := planned(t, mustKernel(t, nil), mailPlan, mail)
 	g.answer(`{"text":"meeting at 3pm"}`, "")
 	g.result(sent)
 	g.end(kernel.Committed, "")

@@ -44,8 +44,8 @@ func TestContentHasNobodySuspected(t *testing.T) {
 
 		fromReader = "an outcome of what a Reader said"
 	)
-	planned := func(grant, plan string) func(*gateway) {
-		return func(g *gateway) { g.begin(grant); g.plan(plan) }
+	planned := func(grant, plan string, outcomes ...string) move {
+		return moves(func(g *gateway) { g.begin(grant) }, plans(plan, outcomes...))
 	}
 	for name, c := range map[string]struct {
 		play func(*gateway)
@@ -56,26 +56,13 @@ func TestContentHasNobodySuspected(t *testing.T) {
 		"a call that the gate denies":  {planned("all", steps(inbox, denied)), []string{"eve unusual 2", "eve call_denied 1"}},
 		"a plan as it should be":       {planned("all", steps(inbox)), []string{usual}},
 		"a plan that is no plan":       {planned("all", `{"steps":1}`), nil},
-		"an outcome as it should be":   {func(g *gateway) { planned("all", steps(inbox))(g); g.result(mail) }, []string{usual}},
-		"an outcome of another schema": {func(g *gateway) { planned("all", steps(inbox))(g); g.result(`{"latest":1}`) }, []string{usual, "eve bad_outcome 1"}},
-		"a tool that fails": {func(g *gateway) {
-			planned("all", steps(inbox))(g)
-			g.outcome(g.next(kernel.ReleaseCall), `"error":"x"`)
-		}, []string{usual}},
-		fromReader: {func(g *gateway) {
-			planned("all", mailPlan)(g)
-			g.result(mail)
-			g.answer(`{"text":"meeting at 3pm"}`, "")
-			g.result(`{"ok":"no"}`)
-		}, []string{"eve unusual 4"}},
-		"a next plan after a Reader's answer": {func(g *gateway) {
-			planned("all", readParse)(g)
-			g.result(mail)
-			g.answer("", bcp.NotEnoughInformation)
-			g.plan(steps(unknown))
-			g.plan(steps(inbox, denied))
-		}, []string{"eve unusual 2"}},
-		"a next plan after the planner's own": {func(g *gateway) { planned("all", steps(unknown))(g); g.plan(steps(unknown)) },
+		"an outcome as it should be":   {planned("all", steps(inbox), mail), []string{usual}},
+		"an outcome of another schema": {planned("all", steps(inbox), `{"latest":1}`), []string{usual, "eve bad_outcome 1"}},
+		"a tool that fails":            {moves(planned("all", steps(inbox)), outcomes(`"error":"x"`)), []string{usual}},
+		fromReader:                     {moves(planned("all", mailPlan, mail), answers(`{"text":"meeting at 3pm"}`), results(`{"ok":"no"}`)), []string{"eve unusual 4"}},
+		"a next plan after a Reader's answer": {moves(planned("all", readParse, mail), unanswered(bcp.NotEnoughInformation), plans(steps(unknown)), plans(steps(inbox, denied))),
+			[]string{"eve unusual 2"}},
+		"a next plan after the planner's own": {moves(planned("all", steps(unknown)), plans(steps(unknown))),
 			[]string{"eve ungranted_tools 1", "eve ungranted_tools 1"}},
 		"an answer to a call that was not made": {func(g *gateway) {
 			planned("all", steps(inbox))(g)
@@ -139,8 +126,7 @@ func TestPlannerIsToldItsOwnPlan(t *testing.T) {
 	c := g.plan(`{"steps":[],"final":"x","none":"such"}`)
 	failIf(t, c.Plan != nil || !strings.Contains(string(c.Private.Plan), "such"), "the record of a rejected plan has %q", c.Private.Plan)
 	g.plan(`"no \u0007 JSON"`)
-	g.plan(steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"i","grant":[],"schema_ref":"Slot"}`))
-	g.result(mail)
+	g.plan(steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"i","grant":[],"schema_ref":"Slot"}`), mail)
 	g.subPlan(steps(`{"kind":"const","id":"c","value":"canary"}`)) // its value is none of the schema
 	bodies := g.plannerBodies()
 	for i, want := range []string{"", `"failed_plan":{"final":"x","none":"such","steps":[]}`, `"failed_plan":"no \u0007 JSON"`, `"failed_plan":{"final":"d","steps":[{"args":{},"id":"inbox"`} {
@@ -157,10 +143,7 @@ func TestPlannerIsToldItsOwnPlan(t *testing.T) {
 // covers KER-58, DUAL-80
 func TestPlannerIsAway(t *testing.T) {
 	t.Parallel()
-	away := func(g *gateway, kind kernel.ReleaseKind) kernel.Change {
-		r := g.next(kind)
-		return g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, g.hears(r.Agent, fmt.Sprintf(`{"plan_id":%q,"unavailable":true}`, r.Wait.ID))))
-	}
+	away := func(g *gateway, kind kernel.ReleaseKind) kernel.Change { return g.planner(kind, `"unavailable":true`) }
 	k := mustKernel(t, func(d *kernel.Definition) { d.Limits.MaxPlans, d.Limits.RunTTL = 1, 10*time.Minute })
 	g := begun(t, k)
 	for n, pause := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
@@ -181,14 +164,12 @@ func TestPlannerIsAway(t *testing.T) {
 	g.pass()
 	g.end(kernel.Aborted, kernel.PlannerUnavailable)
 
-	g = planned(t, mustKernel(t, nil), steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"i","grant":[]}`))
-	g.result(mail)
+	g = planned(t, mustKernel(t, nil), steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"i","grant":[]}`), mail)
 	away(g, kernel.ReleaseSubPlan)
 	g.end(kernel.Errored, kernel.SubPlanRejected)
 	for _, message := range []string{`"unavailable":false`, `"unavailable":true,"refused":true`, `"unavailable":true,"plan":{}`} {
 		g = begun(t, mustKernel(t, nil))
-		r := g.next(kernel.ReleasePlan)
-		c := g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, []byte(fmt.Sprintf(`{"plan_id":%q,%s}`, r.Wait.ID, message))))
+		c := g.planner(kernel.ReleasePlan, message)
 		failIf(t, c.Told == nil || c.Told.Code != kernel.PlannerMalformed, "%s: %+v", message, c.Told)
 	}
 }
