@@ -26,9 +26,9 @@ const (
 	headBytes    = 1 << 10 // of a body without a type that are inspected
 )
 
-// MediaType returns the type and subtype of a Content-Type, in lower case and without parameters, whose semicolon may be
+// mediaType returns the type and subtype of a Content-Type, in lower case and without parameters, whose semicolon may be
 // missing. Of several, it is the first.
-func MediaType(contentType string) string {
+func mediaType(contentType string) string {
 	media := strings.TrimSpace(contentType)
 	if end := strings.IndexAny(media, "; \t,"); end >= 0 {
 		media = media[:end]
@@ -39,7 +39,7 @@ func MediaType(contentType string) string {
 // IsText reports whether a body is text by its type: text, JSON and its lines, XML, YAML and TOML. Without a type it is,
 // unless its first KiB has a zero byte. Nothing else is guessed from the bytes.
 func IsText(contentType string, body []byte) bool {
-	media := MediaType(contentType)
+	media := mediaType(contentType)
 	if media == "" && strings.TrimSpace(contentType) == "" {
 		return bytes.IndexByte(body[:min(len(body), headBytes)], 0) < 0
 	}
@@ -63,7 +63,7 @@ func (r *Response) readBody(wire io.Reader, encoding string) (err error) {
 
 // readBody reads a body from the wire, unpacks it and judges its type. The error has a code.
 func readBody(wire io.Reader, encoding, contentType string) ([]byte, error) {
-	if media := MediaType(contentType); media != "" && !IsText(contentType, nil) {
+	if media := mediaType(contentType); media != "" && !IsText(contentType, nil) {
 		return nil, guard.BadContentType
 	}
 	counted := &countingReader{r: io.LimitReader(wire, maxWire+1)}

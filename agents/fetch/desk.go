@@ -231,7 +231,7 @@ func (d *Desk) link(a Ask) (target guard.Target, price guard.NanoBits, err error
 	for _, p := range d.kept.pages {
 		lengths = append(lengths, uint64(len(p.body.Bytes)))
 		if p.desk == d && p.number == a.Page && 0 <= a.Start && a.Start < a.End && a.End <= len(p.body.Bytes) {
-			target, err = ResolveLink(p.body.Base(), p.body.Bytes[a.Start:a.End])
+			target, err = resolveLink(p.body.base(), p.body.Bytes[a.Start:a.End])
 		}
 	}
 	return target, guard.LinkPrice(uint64(len(d.starts)), lengths), err

@@ -55,8 +55,8 @@ type Body struct {
 // baseWithin is how many bytes of a page are looked at for what its links begin from.
 const baseWithin = 64 << 10
 
-// Base returns what links of the body begin from: what a base element says, or where it came from.
-func (b Body) Base() guard.Target {
+// base returns what links of the body begin from: what a base element says, or where it came from.
+func (b Body) base() guard.Target {
 	z := html.NewTokenizer(bytes.NewReader(b.Bytes[:min(len(b.Bytes), baseWithin)]))
 	for kind := z.Next(); kind != html.ErrorToken; kind = z.Next() {
 		name, more := z.TagName()
@@ -190,11 +190,11 @@ func resolve(ctx context.Context, r Resolver, prefixes []netip.Prefix, t guard.T
 	return addresses, nil
 }
 
-// ResolveLink parses the bytes of a link, verbatim from a body that came from base:
+// resolveLink parses the bytes of a link, verbatim from a body that came from base:
 // it is resolved as a Location is, and "&amp;" is "&". The agent gives the position of
 // a link and the bytes are cut from the served body, so nobody can invent a link. The
 // error has a code.
-func ResolveLink(base guard.Target, link []byte) (guard.Target, error) {
+func resolveLink(base guard.Target, link []byte) (guard.Target, error) {
 	return refer(base, strings.ReplaceAll(string(link), "&amp;", "&"))
 }
 

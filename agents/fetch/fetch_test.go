@@ -207,11 +207,11 @@ func TestResolveLink(t *testing.T) {
 	t.Parallel()
 	base := targetOf(t, "https://good.test/a/b")
 	for link, want := range map[string]string{" c?x=1&amp;y=2 ": "https://good.test/a/c?x=1&y=2", "//other.test/": "https://other.test/", "\n/x\n": "https://good.test/x", "#top": "https://good.test/a/b", "/a b|c": "https://good.test/a%20b%7Cc"} {
-		got, err := ResolveLink(base, []byte(link))
+		got, err := resolveLink(base, []byte(link))
 		failIf(t, err != nil || got.String() != want, "%q: %s, %v", link, got, err)
 	}
 	for _, link := range []string{"javascript:x", "https://other test/", `/a\b`, "/100%", "/a\nb", "\xff", "mailto:a@b.test", "https:evil.test"} {
-		_, err := ResolveLink(base, []byte(link))
+		_, err := resolveLink(base, []byte(link))
 		failIf(t, err == nil, "%q is a link", link)
 	}
 }

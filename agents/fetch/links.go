@@ -17,7 +17,7 @@ const (
 // unescaped.
 func findLinks(body Body) map[string]Link {
 	links, first := map[string]Link{}, map[string]Link{} // by the attribute, and by the URL
-	base := body.Base()
+	base := body.base()
 	z := html.NewTokenizer(bytes.NewReader(body.Bytes[:min(len(body.Bytes), maxLinkSource)]))
 	for offset := 0; len(links) < maxLinks; {
 		token := z.Next()
@@ -30,7 +30,7 @@ func findLinks(body Body) map[string]Link {
 				if start, end, ok := findHref(raw); ok {
 					value := html.UnescapeString(string(raw[start:end]))
 					if _, seen := links[value]; !seen {
-						if target, err := ResolveLink(base, raw[start:end]); err == nil {
+						if target, err := resolveLink(base, raw[start:end]); err == nil {
 							link := Link{URL: target.String(), Start: offset + start, End: offset + end}
 							if earlier, known := first[link.URL]; known {
 								link = earlier

@@ -142,13 +142,13 @@ var beginsAsHTML = regexp.MustCompile(`(?is)^\x{feff}?\s*(<!--.*?-->\s*)*<(!doct
 
 // isHTML reports whether a body is HTML by its type.
 func isHTML(contentType string) bool {
-	media := MediaType(contentType)
+	media := mediaType(contentType)
 	return media == "text/html" || media == "application/xhtml+xml"
 }
 
 // decoded returns the body in UTF-8, and whether that is certain. JSON is always UTF-8.
 func decoded(body Body) (text string, sound bool) {
-	switch media := MediaType(body.ContentType); {
+	switch media := mediaType(body.ContentType); {
 	case strings.HasSuffix(media, "json"):
 		return decode.Text(body.Bytes, "utf-8")
 	case isHTML(media), strings.HasSuffix(media, "xml"):

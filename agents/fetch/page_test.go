@@ -103,7 +103,7 @@ func TestHTML(t *testing.T) {
 		}
 		failIf(t, p.Title != "A title" || strings.Contains(p.Text, "Menu") != whole, "whole %v: %q\n%s", whole, p.Title, p.Text)
 		for _, link := range p.Links {
-			target, err := ResolveLink(bodyOf(t, "", "").Target, []byte(article[link.Start:link.End]))
+			target, err := resolveLink(bodyOf(t, "", "").Target, []byte(article[link.Start:link.End]))
 			failIf(t, err != nil || target.String() != link.URL,
 				"%+v is %q in the body, which is %s", link, article[link.Start:link.End], target)
 		}
@@ -215,7 +215,7 @@ func FuzzRead(f *testing.F) {
 		for _, link := range p.Links {
 			stopIf(t, link.Start < 0 || link.End > len(page) || link.Start > link.End,
 				"%+v lies outside of %d bytes", link, len(page))
-			target, err := ResolveLink(body.Target, page[link.Start:link.End])
+			target, err := resolveLink(body.Target, page[link.Start:link.End])
 			failIf(t, err != nil || target.String() != link.URL, "%+v: %s, %v", link, target, err)
 		}
 	})
