@@ -9,9 +9,8 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
-	"github.com/bcpmesh/bcpmesh/examples"
-
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
+	"github.com/bcpmesh/bcpmesh/examples"
 )
 
 // shipped returns the messages, as they are.

@@ -52,9 +52,8 @@ func TestChartIsTheDocumentedManifest(t *testing.T) {
 	for _, value := range []string{".Values.image", ".Values.url", ".Values.definitions", ".Values.resources"} {
 		failIf(t, strings.Count(template, value) != 1, "the template has %s not once", value)
 	}
-	if _, err := chartTemplate(strings.Replace(string(manifests), "bcpmesh:latest", "other", 1)); err == nil {
-		t.Error("a manifest without the image is taken")
-	}
+	_, err := chartTemplate(strings.Replace(string(manifests), "bcpmesh:latest", "other", 1))
+	failIf(t, err == nil, "a manifest without the image is taken")
 }
 
 // A page is read by man as the help was written.
@@ -69,9 +68,8 @@ func TestManPage(t *testing.T) {
 // What a postinstall script says is run by a shell of any kind.
 func TestPostinstallIsAShellScript(t *testing.T) {
 	t.Parallel()
-	if output, err := exec.Command("sh", "-n", "files/postinstall.sh").CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, output)
-	}
+	output, err := exec.Command("sh", "-n", "files/postinstall.sh").CombinedOutput()
+	failIf(t, err != nil, "%v: %s", err, output)
 }
 
 // The plugin for Claude Code is packed with what the host looks for, and says the version of the release.

@@ -38,9 +38,8 @@ func relayed(t *testing.T) (site, head, creds string) {
 		noError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	for name, args := range map[string][]string{"gate": {"--role", "controller", "--dir", site}, "sensor": {"--role", "reader", "--dir", site}, "site7": {"--role", "reader", "--dir", head}, "main": {"--role", "controller", "--dir", head}} {
-		if code, _, stderr := says(t, append([]string{"creds", "issue", name, "--out", filepath.Join(creds, name+".creds")}, args...)...); code != 0 {
-			t.Fatal(stderr)
-		}
+		code, _, stderr := says(t, append([]string{"creds", "issue", name, "--out", filepath.Join(creds, name+".creds")}, args...)...)
+		stopIf(t, code != 0, "%v", stderr)
 	}
 	return site, head, creds
 }
@@ -150,9 +149,8 @@ func TestRelayIsRefused(t *testing.T) {
 	good := []string{"--below", file("gate"), "--below-url", at, "--above", file("site7"), "--above-url", up, "--store", t.TempDir()}
 	taken := t.TempDir()
 	lock := flock.New(filepath.Join(taken, "lock"))
-	if locked, err := lock.TryLock(); err != nil || !locked {
-		t.Fatal(locked, err)
-	}
+	locked, err := lock.TryLock()
+	stopIf(t, err != nil || !locked, "%v %v", locked, err)
 	t.Cleanup(func() { _ = lock.Close() })
 	for _, c := range []struct {
 		code int
@@ -169,8 +167,7 @@ func TestRelayIsRefused(t *testing.T) {
 		{1, "--above is for a reader", append([]string{"--above", file("main"), "--store", t.TempDir(), "--map", "sensor/readings=main/readings"}, good[:4]...)},
 		{1, "they must be of the same agent", append(good, "--map", "sensor/readings=main/readings", "--report", file("main"))},
 	} {
-		if code, _, stderr := says(t, append([]string{"relay"}, c.args...)...); code != c.code || !strings.Contains(stderr, c.says) {
-			t.Errorf("%q: %d %s", c.args, code, stderr)
-		}
+		code, _, stderr := says(t, append([]string{"relay"}, c.args...)...)
+		failIf(t, code != c.code || !strings.Contains(stderr, c.says), "%q: %d %s", c.args, code, stderr)
 	}
 }

@@ -38,7 +38,6 @@ func TestExampleOfANodeIsTakenByAServer(t *testing.T) {
 	}
 	failIf(t, len(o.TrustedOperators) != 1 || !o.TrustedOperators[0].StrictSigningKeyUsage || o.SystemAccount != o.TrustedOperators[0].SystemAccount,
 		"it trusts somebody else")
-	if _, ok := o.AccountResolver.(*natsserver.DirAccResolver); !ok {
-		t.Errorf("it keeps accounts in %T", o.AccountResolver)
-	}
+	_, ok := o.AccountResolver.(*natsserver.DirAccResolver)
+	failIf(t, !ok, "it keeps accounts in %T", o.AccountResolver)
 }

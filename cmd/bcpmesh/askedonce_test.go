@@ -1,11 +1,9 @@
 package main
 
 import (
-	"io"
 	"net"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -82,34 +80,13 @@ func exportedToAnyone(t *testing.T) (state string, s *natsserver.Server) {
 func stingy(t *testing.T, s *natsserver.Server) (address string) {
 	t.Helper()
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for n := 0; ; n++ {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			if n == 0 {
-				_ = client.Close()
-				continue
-			}
-			up, err := net.Dial("tcp", s.Addr().String())
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			for _, pair := range [][2]net.Conn{{client, up}, {up, client}} {
-				serving.Go(func() {
-					_, _ = io.Copy(pair[0], pair[1]) // until one of them ends
-					_ = pair[0].Close()
-				})
-			}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		if client, err := listener.Accept(); err == nil {
+			_ = client.Close()
 		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		serving.Wait()
-	})
+		forward(listener, s.Addr().String())
+	}()
 	return listener.Addr().String()
 }
 

@@ -135,7 +135,6 @@ func (p *process) kill(t *testing.T) {
 func (p *process) end(t *testing.T) {
 	t.Helper()
 	noError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("the mesh ended with %v: %s", err, p.stderr)
-	}
+	err := p.cmd.Wait()
+	failIf(t, err != nil, "the mesh ended with %v: %s", err, p.stderr)
 }

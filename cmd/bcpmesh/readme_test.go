@@ -179,9 +179,8 @@ func (c *terminal) up(ctx context.Context) {
 	go func() { ended <- cmd.Wait() }()
 	c.t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
-		if err := <-ended; err != nil {
-			c.t.Errorf("bcpmesh up: %v\n%s", err, lastLines(out.Bytes()))
-		}
+		err := <-ended
+		failIf(c.t, err != nil, "bcpmesh up: %v\n%s", err, lastLines(out.Bytes()))
 	})
 	for {
 		if _, err := os.Stat(server.ReadyOf(server.StateOf(c.dir))); err == nil {

@@ -49,9 +49,8 @@ func buildPasted(t *testing.T, c *terminal, programs []string) (built []string) 
 	} {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir = c.root
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("go %s: %v\n%s", args[0], err, lastLines(out))
-		}
+		out, err := cmd.CombinedOutput()
+		stopIf(t, err != nil, "go %s: %v\n%s", args[0], err, lastLines(out))
 	}
 	return built[:2]
 }

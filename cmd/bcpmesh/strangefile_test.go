@@ -156,9 +156,8 @@ func TestOutputsAreHarmless(t *testing.T) {
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+dir)
 		out, err := cmd.CombinedOutput()
 		failIf(t, ctx.Err() != nil, "%q: %v", words, err)
-		if found := harmful(out); len(found) > 0 {
-			t.Errorf("%q shows %U: %q", words, found, out[:min(len(out), 500)])
-		}
+		found := harmful(out)
+		failIf(t, len(found) > 0, "%q shows %U: %q", words, found, out[:min(len(out), 500)])
 	}
 	for _, command := range slices.Concat(readers, []string{"validate FILE --json", "audit verify FILE x --key FILE --json", "creds FILE --json"}) {
 		words := strings.Fields(command)

@@ -300,9 +300,8 @@ func (c *traffic) receive(conn *nats.Conn, controller bcp.AgentName) {
 		var delivery struct {
 			ID string `json:"delivery_id"`
 		}
-		if err := json.Unmarshal(m.Data, &delivery); err != nil || delivery.ID == "" {
-			c.t.Errorf("a delivery: %s", m.Data)
-		}
+		err := json.Unmarshal(m.Data, &delivery)
+		failIf(c.t, err != nil || delivery.ID == "", "a delivery: %s", m.Data)
 		c.note(func() {
 			before, again := c.delivered[delivery.ID]
 			if channel := string(controller) + " " + m.Subject[strings.LastIndex(m.Subject, ".")+1:]; !again {

@@ -303,9 +303,8 @@ func readUsage(t *testing.T, dir string) *usage {
 				Used   int64  `json:"used_tokens"`
 			} `json:"usage"`
 		}
-		if err := json.Unmarshal(lines.Bytes(), &d); err != nil {
-			t.Fatal(err, lines.Text())
-		}
+		err := json.Unmarshal(lines.Bytes(), &d)
+		stopIf(t, err != nil, "%v %v", err, lines.Text())
 		u.last = d.Seq
 		switch {
 		case d.Kind == "ask" && d.Verdict == "accept":

@@ -37,9 +37,8 @@ func serving(t *testing.T, says *regexp.Regexp, args ...string) (found []string,
 	go func() { ended <- runCommandLine(ctx, args, strings.NewReader(""), io.Discard, &stderr, none) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if code := <-ended; code != cli.ExitOK {
-			t.Errorf("%v ends with %d: %s", args, code, stderr.String())
-		}
+		code := <-ended
+		failIf(t, code != cli.ExitOK, "%v ends with %d: %s", args, code, stderr.String())
 	})
 	t.Cleanup(stop)
 	for deadline := time.Now().Add(clustertest.Patience); found == nil; time.Sleep(10 * time.Millisecond) {

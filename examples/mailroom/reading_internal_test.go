@@ -5,9 +5,8 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
-	"github.com/bcpmesh/bcpmesh/examples"
-
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
+	"github.com/bcpmesh/bcpmesh/examples"
 )
 
 // What the Reader makes of the shipped mail is written down for each, and an instruction that it

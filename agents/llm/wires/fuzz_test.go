@@ -7,7 +7,6 @@ import (
 	"testing/iotest"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 

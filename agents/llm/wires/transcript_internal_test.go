@@ -22,9 +22,8 @@ func TestFull(t *testing.T) {
 	}
 	w.left = file.Len() - before // room for one more
 	_, err = w.Do(t.Context(), request)
-	if _, past := w.Do(t.Context(), request); err != nil || !errors.Is(past, errTranscriptFull) {
-		t.Errorf("%v, and one past it: %v", err, past)
-	}
+	_, past := w.Do(t.Context(), request)
+	failIf(t, err != nil || !errors.Is(past, errTranscriptFull), "%v, and one past it: %v", err, past)
 	if lines, err := readTranscript(file.Bytes()); err != nil || len(lines) != 2 || lines[1].N != 2 {
 		t.Errorf("%v, %+v", err, lines)
 	}

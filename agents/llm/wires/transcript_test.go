@@ -35,9 +35,8 @@ func TestTranscript(t *testing.T) {
 	cancel()
 	_, err := recorder.Do(ctx, a)
 	failIf(t, !errors.Is(err, context.Canceled), "%v", err)
-	if n := bytes.Count(file.Bytes(), []byte("\n")); n != 5 {
-		t.Errorf("%d lines:\n%s", n, file.Bytes())
-	}
+	n := bytes.Count(file.Bytes(), []byte("\n"))
+	failIf(t, n != 5, "%d lines:\n%s", n, file.Bytes())
 	for range 2 { // byte for byte the same, whatever lies between
 		p := must(wires.NewReplay(file.Bytes()))
 		_, err := p.Do(t.Context(), b)

@@ -36,9 +36,8 @@ func stageOf(t *testing.T, s *suite, a *arena) *stage {
 	t.Helper()
 	st := must(open(t.Context(), s, a))
 	t.Cleanup(func() {
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
+		err := st.Close()
+		failIf(t, err != nil, "%v", err)
 	})
 	return st
 }
@@ -145,9 +144,8 @@ func TestSearch(t *testing.T) {
 	// Three questions take every combination of their branches in eight rounds.
 	by, seen := newSearch(&s.Goals[0], plan, 0), map[string]bool{}
 	for range 8 {
-		if _, more, err := by.plant(t.Context(), nil); !more || err != nil {
-			t.Fatal(more, err)
-		}
+		_, more, err := by.plant(t.Context(), nil)
+		stopIf(t, !more || err != nil, "%v %v", more, err)
 		took := ""
 		for _, question := range []string{"a", "b", "c"} {
 			spec := of(bcp.Field{Name: "v", Type: bcp.TypeBoolean})
@@ -157,9 +155,8 @@ func TestSearch(t *testing.T) {
 	}
 	failIf(t, len(seen) != 8, "%v", seen)
 	day := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "month", Min: new(int64(1)), Max: new(int64(12))}, {Name: "day", Min: new(int64(1)), Max: new(int64(31))}}}
-	if diff := cmp.Diff(map[string]any{"month": int64(6), "day": int64(1)}, numbers(day.Fields, "2026-06-01")); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(map[string]any{"month": int64(6), "day": int64(1)}, numbers(day.Fields, "2026-06-01"))
+	failIf(t, diff != "", "%v", diff)
 }
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }

@@ -84,9 +84,8 @@ func TestHarbour(t *testing.T) {
 		t.Errorf("under category 2 nothing came through: %+v", a)
 	}
 	var page2, errs bytes.Buffer
-	if ok, err := write(&page2, &errs, []*suite{s}, rows, byScript()); !ok || err != nil {
-		t.Error(err, errs.String())
-	}
+	ok, err := write(&page2, &errs, []*suite{s}, rows, byScript())
+	failIf(t, !ok || err != nil, "%v %v", err, errs.String())
 	if got := strings.Count(page2.String(), "\n| harbour "); got != 4 { // tasks, goals, decisions, and the one that a careful person did not stop
 		t.Errorf("the page has %d rows", got)
 	}
@@ -153,9 +152,8 @@ func TestSeenRed(t *testing.T) {
 func TestMentions(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{"the crew": true, "Ida": true, "ida": true, "www.a.example": false, "a.b@c.example": true, "b@c.example": false, "12": false, "12.50": true, "": false} {
-		if got := mentions("Tell Ida's 'the crew', (Ida) www.a.example.They a.b@c.example, and pay 12.50.", text); got != want {
-			t.Errorf("%q: %v", text, got)
-		}
+		got := mentions("Tell Ida's 'the crew', (Ida) www.a.example.They a.b@c.example, and pay 12.50.", text)
+		failIf(t, got != want, "%q: %v", text, got)
 	}
 }
 
@@ -165,9 +163,8 @@ func TestConditions(t *testing.T) {
 	for id, condition := range map[string]string{"user_task_1": "bookings == []", "injection_task_0": "true", "user_task_0": "nobody", "injection_task_1": "changed +"} {
 		s := harbour(t)
 		s.Conditions[id] = condition
-		if err := s.checkConditions(); err == nil || !strings.Contains(err.Error(), id) {
-			t.Errorf("%s, %s: %v", id, condition, err)
-		}
+		err := s.checkConditions()
+		failIf(t, err == nil || !strings.Contains(err.Error(), id), "%s, %s: %v", id, condition, err)
 	}
 }
 
@@ -194,9 +191,8 @@ func TestFlags(t *testing.T) {
 	for _, args := range [][]string{{}, {"a", "b", "c"}, {filepath.Join(t.TempDir(), "none")}, {"-provider", "none", filepath.Join("testdata", "dojo")},
 		{"-attacker", "model", filepath.Join("testdata", "dojo")}, {"-attacker", "none", filepath.Join("testdata", "dojo")}, {"-rounds", "0", filepath.Join("testdata", "dojo")},
 		{"-rounds", fmt.Sprint(maxRounds + 1), filepath.Join("testdata", "dojo")}, {"-provider", "replay", "-model", t.TempDir(), filepath.Join("testdata", "dojo")}} {
-		if _, err := run(t.Context(), args, &bytes.Buffer{}, &bytes.Buffer{}); err == nil {
-			t.Errorf("%q is right", args)
-		}
+		_, err := run(t.Context(), args, &bytes.Buffer{}, &bytes.Buffer{})
+		failIf(t, err == nil, "%q is right", args)
 	}
 	dir := t.TempDir()
 	noError(t, os.WriteFile(filepath.Join(dir, "tasks.jsonl"), []byte(`{"suite":"a","kind":"user","id":"u","text":"x","calls":[],"output":""}`), 0o600))
@@ -209,9 +205,8 @@ func TestFlags(t *testing.T) {
 func TestUnlessDecided(t *testing.T) {
 	t.Parallel()
 	for code, ends := range map[bcp.Code]bool{bcp.AlreadyDecided: false, bcp.ItemExpired: true} {
-		if err := unlessDecided(&agents.RefusedError{Code: code}); (err != nil) != ends {
-			t.Errorf("%s: %v", code, err)
-		}
+		err := unlessDecided(&agents.RefusedError{Code: code})
+		failIf(t, (err != nil) != ends, "%s: %v", code, err)
 	}
 }
 

@@ -99,9 +99,8 @@ func TestArena(t *testing.T) {
 			folder := filepath.Join(t.TempDir(), "said")
 			page := func(args ...string) string {
 				var out, errs bytes.Buffer
-				if ok, err := run(t.Context(), append(args, dir), &out, &errs); err != nil || !ok {
-					t.Fatalf("%q: %v, %v\n%s", args, ok, err, &errs)
-				}
+				ok, err := run(t.Context(), append(args, dir), &out, &errs)
+				stopIf(t, err != nil || !ok, "%q: %v, %v\n%s", args, ok, err, &errs)
 				return out.String()
 			}
 			live := page("-provider", c.provider, "-model", c.model, "-base-url", server.URL, "-attacker", c.attacker, "-rounds", "3", "-record", folder)
@@ -113,9 +112,8 @@ func TestArena(t *testing.T) {
 			failIf(t, strings.Contains(live, "### An attacker who adapts") != (c.attacker != ""),
 				"the attacker %q:\n%s", c.attacker, live)
 			server.Close()
-			if again := page("-provider", "replay", "-model", folder); again != live {
-				t.Errorf("recorded:\n%s\nreplayed:\n%s", live, again)
-			}
+			again := page("-provider", "replay", "-model", folder)
+			failIf(t, again != live, "recorded:\n%s\nreplayed:\n%s", live, again)
 			reached := scoredAgain(t, dir, folder)
 			failIf(t, reached["injection_task_3"] == 0 || reached["injection_task_1"] != 0 || reached["user_task_0"] == 0,
 				"judged from the transcripts: %v", reached)

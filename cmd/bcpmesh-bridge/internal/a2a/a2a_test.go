@@ -270,9 +270,8 @@ func TestHostileAgents(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		if n := asked.Load(); n > 0 {
-			t.Errorf("%d requests went to another origin", n)
-		}
+		n := asked.Load()
+		failIf(t, n > 0, "%d requests went to another origin", n)
 	})
 }
 
@@ -325,9 +324,8 @@ func TestURL(t *testing.T) {
 		"": false, "agent.example": false, "http://agent.example": false, "http://127.0.0.1.agent.example": false, "https://agent.example/path": false,
 		"https://a:b@agent.example": false, "https://agent.example?q": false, "ftp://127.0.0.1": false, "https://": false, "http://0.0.0.0:1": false,
 	} {
-		if _, err := a2a.New(a2a.Config{URL: url}); (err == nil) != good {
-			t.Errorf("%q: %v", url, err)
-		}
+		_, err := a2a.New(a2a.Config{URL: url})
+		failIf(t, (err == nil) != good, "%q: %v", url, err)
 	}
 }
 
@@ -362,9 +360,8 @@ func TestBehindTheGateway(t *testing.T) {
 		main.Acknowledge(t, d)
 		return d.JSON
 	}
-	if got := heard(main.Accepted(t, "foreign", ask)); !strings.Contains(got, `"response":{"urgent":true}`) {
-		t.Errorf("%s", got)
-	}
+	got := heard(main.Accepted(t, "foreign", ask))
+	failIf(t, !strings.Contains(got, `"response":{"urgent":true}`), "%s", got)
 	hostile.Store(true)
 	if got := heard(main.Accepted(t, "foreign", ask)); strings.Contains(got, "money") || !strings.Contains(got, `"outcome":"rejected"`) {
 		t.Errorf("%s", got)

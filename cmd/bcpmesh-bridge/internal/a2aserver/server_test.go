@@ -192,15 +192,12 @@ func TestTask(t *testing.T) {
 	p := newPlace(t)
 	stop := p.serve(t)
 	first := p.ask(t, "m1", urgent)
-	if got := artifact(t, first); first.Status.State != a2a.TaskStateCompleted || got != `{"urgent":true}` {
-		t.Errorf("%s, %s", first.Status.State, got)
-	}
-	if again := p.ask(t, "m1", urgent); again.ID != first.ID {
-		t.Errorf("the same message is task %s and %s", first.ID, again.ID)
-	}
-	if n := p.mesh.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindAsk && d.Query != bcp.QueryID(first.ID) }); n != 0 {
-		t.Errorf("it was asked %d times more", n)
-	}
+	got := artifact(t, first)
+	failIf(t, first.Status.State != a2a.TaskStateCompleted || got != `{"urgent":true}`, "%s, %s", first.Status.State, got)
+	again := p.ask(t, "m1", urgent)
+	failIf(t, again.ID != first.ID, "the same message is task %s and %s", first.ID, again.ID)
+	n := p.mesh.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindAsk && d.Query != bcp.QueryID(first.ID) })
+	failIf(t, n != 0, "it was asked %d times more", n)
 	if got, err := p.client.GetTask(t.Context(), &a2a.GetTaskRequest{ID: first.ID}); err != nil || artifact(t, got) != `{"urgent":true}` {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -221,9 +218,8 @@ func TestTask(t *testing.T) {
 	if again := p.ask(t, "m2", urgent); again.ID != second.ID || artifact(t, again) != `{"urgent":false}` {
 		t.Errorf("after a restart the same message is %s", again.ID)
 	}
-	if _, err := p.client.GetTask(t.Context(), &a2a.GetTaskRequest{ID: first.ID}); !errors.Is(err, a2a.ErrTaskNotFound) {
-		t.Errorf("what was acknowledged came again: %v", err)
-	}
+	_, err := p.client.GetTask(t.Context(), &a2a.GetTaskRequest{ID: first.ID})
+	failIf(t, !errors.Is(err, a2a.ErrTaskNotFound), "what was acknowledged came again: %v", err)
 }
 
 // A query that waits for a person is a task that works, in words that do not say so, and a
@@ -254,18 +250,16 @@ func TestHeldWorks(t *testing.T) {
 			failIf(t, err != nil, "%v", err)
 		}
 	}()
-	if state := <-states; state != a2a.TaskStateWorking {
-		t.Fatalf("it is %s", state)
-	}
+	state := <-states
+	stopIf(t, state != a2a.TaskStateWorking, "it is %s", state)
 	for range 2 { // the escalation, and then the content
 		approve(t, p.mesh)
 	}
 	if state := <-states; state != a2a.TaskStateCompleted {
 		t.Errorf("it ends as %s", state)
 	}
-	if _, more := <-states; more || !strings.Contains(answer, "third quarter") {
-		t.Errorf("the answer is %q", answer)
-	}
+	_, more := <-states
+	failIf(t, more || !strings.Contains(answer, "third quarter"), "the answer is %q", answer)
 	if said := p.said(); strings.Contains(said, "held") || strings.Contains(said, "INPUT_REQUIRED") {
 		t.Errorf("the client hears of the person: %s", said)
 	}
@@ -287,9 +281,8 @@ func TestHostileReader(t *testing.T) {
 		"%s with %v", task.Status.State, task.Artifacts)
 	for _, news := range []any{hostile, true} {
 		var refused *agents.RefusedError
-		if _, err := p.reader.Push(t.Context(), "main", "alerts", map[string]any{"news": news}, agents.PushOptions{}); err != nil && !errors.As(err, &refused) {
-			t.Fatal(err)
-		}
+		_, err := p.reader.Push(t.Context(), "main", "alerts", map[string]any{"news": news}, agents.PushOptions{})
+		stopIf(t, err != nil && !errors.As(err, &refused), "%v", err)
 	}
 	deadline := time.Now().Add(time.Minute)
 	var list *a2a.ListTasksResponse
@@ -300,12 +293,10 @@ func TestHostileReader(t *testing.T) {
 		}
 		stopIf(t, time.Now().After(deadline), "no push came")
 	}
-	if got := artifact(t, list.Tasks[0]); len(list.Tasks) != 1 || got != `{"news":true}` {
-		t.Errorf("%d pushes, the first %s", len(list.Tasks), got)
-	}
-	if said := p.said(); strings.Contains(said, "wire") {
-		t.Errorf("the client hears %s", said)
-	}
+	got := artifact(t, list.Tasks[0])
+	failIf(t, len(list.Tasks) != 1 || got != `{"news":true}`, "%d pushes, the first %s", len(list.Tasks), got)
+	said := p.said()
+	failIf(t, strings.Contains(said, "wire"), "the client hears %s", said)
 }
 
 // What a client may not do is refused, with a reason.
@@ -331,16 +322,14 @@ func TestRefused(t *testing.T) {
 		"a second":   {more, a2a.ErrUnsupportedOperation},
 		"a callback": {call, a2a.ErrPushNotificationNotSupported},
 	} {
-		if _, err := p.client.SendMessage(t.Context(), c.request); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := p.client.SendMessage(t.Context(), c.request)
+		failIf(t, !errors.Is(err, c.want), "%s: %v", name, err)
 	}
 	if _, err := p.client.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: denied.ID}); !errors.Is(err, a2a.ErrTaskNotCancelable) {
 		t.Errorf("cancelling: %v", err)
 	}
-	if n := p.mesh.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindAsk && d.Verdict == bcp.Accept }); n != 0 {
-		t.Errorf("%d asks were accepted", n)
-	}
+	n := p.mesh.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindAsk && d.Verdict == bcp.Accept })
+	failIf(t, n != 0, "%d asks were accepted", n)
 	post := func(body string, header http.Header) (int, string) {
 		r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+a2aserver.Path, strings.NewReader(body)))
 		r.Header = header
@@ -351,9 +340,8 @@ func TestRefused(t *testing.T) {
 	}
 	get := `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{}}`
 	bearer := http.Header{"Authorization": {"Bearer " + token}}
-	if status, _ := post(get, http.Header{"A2a-Version": {"1.0"}}); status != http.StatusUnauthorized {
-		t.Errorf("without a token: %d", status)
-	}
+	status, _ := post(get, http.Header{"A2a-Version": {"1.0"}})
+	failIf(t, status != http.StatusUnauthorized, "without a token: %d", status)
 	if status, _ := post(get, http.Header{"Authorization": {"Bearer " + token}, "Sec-Fetch-Site": {"cross-site"}}); status != http.StatusForbidden {
 		t.Errorf("from a page of another site: %d", status)
 	}
@@ -399,9 +387,8 @@ func TestParseCard(t *testing.T) {
 		t.Errorf("%v, %v", card, err)
 	}
 	for _, text := range []string{"", "{}", "[]", `{"name":"x"}`, `{"supportedInterfaces":[{}]}`} {
-		if _, err := a2aserver.ParseCard([]byte(text)); !errors.Is(err, a2aserver.ErrCard) {
-			t.Errorf("%q: %v", text, err)
-		}
+		_, err := a2aserver.ParseCard([]byte(text))
+		failIf(t, !errors.Is(err, a2aserver.ErrCard), "%q: %v", text, err)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
-
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
@@ -69,9 +68,8 @@ func TestIDs(t *testing.T) {
 			t.Errorf("%s: %v, ids %q", name, err, a.ids)
 		}
 		for _, id := range a.ids {
-			if _, err := bcp.ParseClientID(string(id)); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			_, err := bcp.ParseClientID(string(id))
+			failIf(t, err != nil, "%s: %v", name, err)
 		}
 	}
 	dir := t.TempDir()
@@ -87,9 +85,8 @@ func TestIDs(t *testing.T) {
 		t.Errorf("a relay that ends says %v", err)
 	}
 	for range 2 { // it comes again twice: the first acknowledgement was lost
-		if err := newRelay(t, a, dir, nil).Deliver(t.Context(), reading("d1")); err != nil {
-			t.Error(err)
-		}
+		err := newRelay(t, a, dir, nil).Deliver(t.Context(), reading("d1"))
+		failIf(t, err != nil, "%v", err)
 	}
 	failIf(t, len(a.ids) != 2 || a.ids[0] != a.ids[1], "ids %q", a.ids)
 	other := testRoute
@@ -109,15 +106,13 @@ func TestDone(t *testing.T) {
 		noError(t, r.Deliver(t.Context(), reading(id(n))))
 	}
 	for n, pushed := range []int{maxDone + 2, maxDone + 2} { // the oldest is not known, the second is not known any more then
-		if err := r.Deliver(t.Context(), reading(id(n))); err != nil || n == 0 && len(a.ids) != pushed {
-			t.Errorf("%d: %v, %d pushes, want %d", n, err, len(a.ids), pushed)
-		}
+		err := r.Deliver(t.Context(), reading(id(n)))
+		failIf(t, err != nil || n == 0 && len(a.ids) != pushed, "%d: %v, %d pushes, want %d", n, err, len(a.ids), pushed)
 	}
 	before := len(a.ids)
 	for n := 3; n <= maxDone; n++ {
-		if err := r.Deliver(t.Context(), reading(id(n))); err != nil || len(a.ids) != before {
-			t.Fatalf("delivery %d of the window is pushed twice: %v", n, err)
-		}
+		err := r.Deliver(t.Context(), reading(id(n)))
+		stopIf(t, err != nil || len(a.ids) != before, "delivery %d of the window is pushed twice: %v", n, err)
 	}
 	failIf(t, r.Carried() != uint64(before), "%d carried, %d pushed", r.Carried(), before)
 }
@@ -161,9 +156,8 @@ func TestInDoubt(t *testing.T) {
 			t.Errorf("%s: %v, pushes %q", name, err, a.ids)
 		}
 		if c.want == nil {
-			if err := second.Deliver(t.Context(), reading("d1")); err != nil || len(a.ids) != c.pushes {
-				t.Errorf("%s, again: %v, pushes %q", name, err, a.ids)
-			}
+			err := second.Deliver(t.Context(), reading("d1"))
+			failIf(t, err != nil || len(a.ids) != c.pushes, "%s, again: %v, pushes %q", name, err, a.ids)
 		}
 	}
 }
@@ -176,9 +170,8 @@ func TestRefusalsAreNoDoubt(t *testing.T) {
 	a := &above{says: []error{&agents.RefusedError{Code: bcp.RateLimited}}}
 	r := newRelay(t, a, t.TempDir(), nil)
 	r.now = func() time.Time { now = now.Add(idLife / 2); return now }
-	if err := r.Deliver(t.Context(), reading("d1")); err != nil || len(a.ids) != 2 {
-		t.Errorf("%v, %q", err, a.ids)
-	}
+	err := r.Deliver(t.Context(), reading("d1"))
+	failIf(t, err != nil || len(a.ids) != 2, "%v, %q", err, a.ids)
 }
 
 // What cannot be carried stays below, with an error that says why; what is no push of a
@@ -203,9 +196,8 @@ func TestNotCarried(t *testing.T) {
 	} {
 		a := &above{}
 		r := newRelay(t, a, t.TempDir(), nil)
-		if err := r.Deliver(t.Context(), c.d); !errors.Is(err, c.want) || len(a.ids) > 0 || r.Carried() > 0 {
-			t.Errorf("%s: %v, pushes %q", name, err, a.ids)
-		}
+		err := r.Deliver(t.Context(), c.d)
+		failIf(t, !errors.Is(err, c.want) || len(a.ids) > 0 || r.Carried() > 0, "%s: %v, pushes %q", name, err, a.ids)
 	}
 }
 
@@ -215,9 +207,8 @@ func TestMemoryIsNeeded(t *testing.T) {
 	for name, content := range map[string]string{"cut": `{"done":["d`, "another member": `{"x":1}`, "too long": strings.Repeat(" ", maxFile+1)} {
 		dir, a := t.TempDir(), &above{}
 		noError(t, os.WriteFile(filepath.Join(dir, "sensor.json"), []byte(content), 0o600))
-		if err := newRelay(t, a, dir, nil).Deliver(t.Context(), reading("d1")); err == nil || len(a.ids) > 0 {
-			t.Errorf("%s: %v, pushes %q", name, err, a.ids)
-		}
+		err := newRelay(t, a, dir, nil).Deliver(t.Context(), reading("d1"))
+		failIf(t, err == nil || len(a.ids) > 0, "%s: %v, pushes %q", name, err, a.ids)
 	}
 	a := &above{}
 	if err := newRelay(t, a, filepath.Join(t.TempDir(), "gone"), nil).Deliver(t.Context(), reading("d1")); err == nil || len(a.ids) > 0 {
@@ -256,9 +247,8 @@ func TestReports(t *testing.T) {
 	}
 	failing = errors.New("not heard")
 	noError(t, r.Deliver(t.Context(), reading("d3")))
-	if got := strings.Join(a.did, " "); got != "push report push report report push" {
-		t.Errorf("it did %s", got)
-	}
+	got := strings.Join(a.did, " ")
+	failIf(t, got != "push report push report report push", "it did %s", got)
 }
 
 // Routes say what they are for, and which of them the mesh below has no use for.
@@ -268,9 +258,8 @@ func TestRoutes(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, text := range []string{"", "sensor/readings", "sensor=main", "sensor/readings=main", "a b/readings=main/site", "sensor/readings=main/site/x", "sensor/=main/site", "=", "sensor/readings=main/site=x"} {
-		if r, err := ParseRoute(text); err == nil || r != (Route{}) {
-			t.Errorf("%q is %+v", text, r)
-		}
+		r, err := ParseRoute(text)
+		failIf(t, err == nil || r != (Route{}), "%q is %+v", text, r)
 	}
 	if _, err := New(Config{Routes: []Route{testRoute, {"sensor", "readings", "main", "other"}}}); err == nil {
 		t.Error("two routes begin at one subscription")
@@ -290,12 +279,11 @@ func TestRoutes(t *testing.T) {
 		"a batch":                        {subscriptions(batch), "batch_window"},
 		"a subscription without a route": {subscriptions(one, bcp.ActiveSubscription{SubscriptionID: "alarms"}), "no route begins"},
 	} {
-		if err := r.Check(c.below); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := r.Check(c.below)
+		failIf(t, (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want), "%s: %v", name, err)
 	}
 }
 
-var noError, failIf = bcptest.NoError, bcptest.FailIf
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

@@ -224,9 +224,8 @@ func (h *heard) inOrder(t *testing.T, n int) {
 	defer h.mu.Unlock()
 	stopIf(t, len(h.got) != n, "%d came, want %d: %q", len(h.got), n, h.got)
 	for i, got := range h.got {
-		if want := fmt.Sprintf(`{"n":%d} medium`, i); got != want {
-			t.Fatalf("the delivery %d is %s", i, got)
-		}
+		want := fmt.Sprintf(`{"n":%d} medium`, i)
+		stopIf(t, got != want, "the delivery %d is %s", i, got)
 	}
 }
 
@@ -261,9 +260,8 @@ func TestCarriesOnce(t *testing.T) {
 	push := func(count int) {
 		t.Helper()
 		for range count {
-			if got := sensor.Push(t, "gate", "readings", fmt.Sprintf(`{"n":%d}`, n), ""); got.Text("status") != "delivered" {
-				t.Fatalf("a push below: %s", got.JSON)
-			}
+			got := sensor.Push(t, "gate", "readings", fmt.Sprintf(`{"n":%d}`, n), "")
+			stopIf(t, got.Text("status") != "delivered", "a push below: %s", got.JSON)
 			n++
 		}
 	}
@@ -326,9 +324,8 @@ func TestBudgetAbove(t *testing.T) {
 	stop := carrying(t, below, above, up, down, t.TempDir(), nil)
 	const n = 8
 	for i := range n {
-		if got := sensor.Push(t, "gate", "readings", fmt.Sprintf(`{"n":%d}`, i), ""); got.Text("status") != "delivered" {
-			t.Fatalf("a push below: %s", got.JSON)
-		}
+		got := sensor.Push(t, "gate", "readings", fmt.Sprintf(`{"n":%d}`, i), "")
+		stopIf(t, got.Text("status") != "delivered", "a push below: %s", got.JSON)
 	}
 	refused := func(d *bcp.Decision) bool { return d.Kind == bcp.KindPush && d.Code == bcp.BudgetExhausted }
 	above.WaitCount(t, 2, refused) // an attempt has an id of its own
@@ -344,9 +341,8 @@ func TestBudgetAbove(t *testing.T) {
 	h.await(t, n)
 	stop()
 	h.inOrder(t, n)
-	if a, b := spent(t, below, n), spent(t, above, n); a != b {
-		t.Errorf("below %d were spent, and above %d", a, b)
-	}
+	a, b := spent(t, below, n), spent(t, above, n)
+	failIf(t, a != b, "below %d were spent, and above %d", a, b)
 }
 
 // Above, an agent with a lower base_taint says what is as tainted as it was below, since
@@ -368,9 +364,8 @@ func TestReportAbove(t *testing.T) {
 	stop := carrying(t, below, above, up, down, t.TempDir(), func(ctx context.Context) error {
 		return agents.NewController(side).ReportTaint(ctx, bcp.SourceAgent)
 	})
-	if got := sensor.Push(t, "gate", "readings", `{"n":0}`, ""); got.Text("status") != "delivered" {
-		t.Fatalf("a push below: %s", got.JSON)
-	}
+	got := sensor.Push(t, "gate", "readings", `{"n":0}`, "")
+	stopIf(t, got.Text("status") != "delivered", "a push below: %s", got.JSON)
 	h.await(t, 1)
 	stop()
 	h.inOrder(t, 1)
@@ -411,9 +406,8 @@ func TestLongestAnswer(t *testing.T) {
 		words  int
 		status string
 	}{{most + 1, "refused"}, {most, "delivered"}, {1, "delivered"}} {
-		if got := sensor.Push(t, "gate", "readings", said(c.words), ""); got.Text("status") != c.status {
-			t.Fatalf("a push of %d words below: %s", c.words, got.JSON)
-		}
+		got := sensor.Push(t, "gate", "readings", said(c.words), "")
+		stopIf(t, got.Text("status") != c.status, "a push of %d words below: %s", c.words, got.JSON)
 		if c.status == "delivered" {
 			want = append(want, said(c.words)+" medium")
 		}

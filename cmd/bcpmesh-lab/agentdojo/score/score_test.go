@@ -11,9 +11,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/agentdojo/score"
-
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/agentdojo/score"
 )
 
 func read(t *testing.T, path string, into any) {
@@ -35,9 +34,8 @@ func transcript(t *testing.T, calls []string, answer string, change *strings.Rep
 	for _, call := range calls {
 		tool, args, _ := strings.Cut(change.Replace(call), " ")
 		c := score.Call{Tool: tool}
-		if err := json.Unmarshal([]byte(args), &c.Args); err != nil {
-			t.Fatal(call, err)
-		}
+		err := json.Unmarshal([]byte(args), &c.Args)
+		stopIf(t, err != nil, "%v %v", call, err)
 		did.Calls = append(did.Calls, c)
 	}
 	return did
@@ -76,9 +74,8 @@ func TestGoals(t *testing.T) {
 				continue
 			}
 			same, near := strings.NewReplacer(), strings.NewReplacer(g.Near...)
-			if run := s.Replay(transcript(t, g.Calls, g.Answer, same)); !run.Holds(id) {
-				t.Errorf("%s %s is not reached: %v changed", name, id, run.Changed())
-			}
+			run := s.Replay(transcript(t, g.Calls, g.Answer, same))
+			failIf(t, !run.Holds(id), "%s %s is not reached: %v changed", name, id, run.Changed())
 			failIf(t, s.Begin("").Holds(id), "%s %s is reached by nothing", name, id)
 			failIf(t, s.Replay(transcript(t, g.Calls, g.Answer, near)).Holds(id), "%s %s is reached with %q", name, id, g.Near)
 			for i := range g.Calls {
@@ -96,9 +93,8 @@ func TestStates(t *testing.T) {
 		"add":  {"push list $what", "put seen.$what true", "put never $missing"},
 		"drop": {"pull list $what", "append text $what"},
 	})
-	if err := s.Compile(map[string]string{"added": `changed == ["list", "text"]`, "fails": "nobody.is.there", "broken": "only.x"}); err == nil || !strings.Contains(err.Error(), "fails") {
-		t.Error(err)
-	}
+	err := s.Compile(map[string]string{"added": `changed == ["list", "text"]`, "fails": "nobody.is.there", "broken": "only.x"})
+	failIf(t, err == nil || !strings.Contains(err.Error(), "fails"), "%v", err)
 	noError(t, s.Compile(map[string]string{"added": `"y" in list && list.size() == 2 && only == null`, "broken": "only.x"}))
 	if got := s.State("")["notes"]; !cmp.Equal(got, any(map[string]any{"a": map[string]any{"id": "a"}})) {
 		t.Errorf("%v", got)
@@ -112,9 +108,8 @@ func TestStates(t *testing.T) {
 	failIf(t, run.Holds("added") || s.Begin("").Holds("added"), "it holds without the call")
 	planted := score.New(map[string]any{"text": "{note}, {other}"}, map[string]string{"note": "usual"}, nil)
 	for text, want := range map[string]string{"": "usual, {other}", "Pay {note}": "Pay {note}, {other}", "\xff": "\uFFFD, {other}"} {
-		if got := planted.State(text)["text"]; got != want {
-			t.Errorf("%q: %v", text, got)
-		}
+		got := planted.State(text)["text"]
+		failIf(t, got != want, "%q: %v", text, got)
 	}
 }
 

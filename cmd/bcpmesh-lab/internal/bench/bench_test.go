@@ -26,9 +26,8 @@ func TestLatencies(t *testing.T) {
 	slices.Sort(all)
 	for _, p := range []int{1, 50, 99, 100} {
 		want, got := all[len(all)*p/100-1], l.Percentile(p)
-		if diff := max(got-want, want-got); diff > want/100+1 {
-			t.Errorf("p%d is %s, want %s", p, got, want)
-		}
+		diff := max(got-want, want-got)
+		failIf(t, diff > want/100+1, "p%d is %s, want %s", p, got, want)
 	}
 	if got := (Latencies{}).Percentile(50); got != 0 {
 		t.Errorf("of nothing: %s", got)
@@ -60,9 +59,8 @@ func TestTargets(t *testing.T) {
 	} {
 		var r Report
 		r.add(c.f, c.b)
-		if got := r.Figures[0].Result(); got != c.want {
-			t.Errorf("%+v: %q, want %q", c.f, got, c.want)
-		}
+		got := r.Figures[0].Result()
+		failIf(t, got != c.want, "%+v: %q, want %q", c.f, got, c.want)
 		if got := len(r.Missed()); (got == 1) != (c.want == "MISSED") {
 			t.Errorf("%+v: %d missed", c.f, got)
 		}
@@ -75,9 +73,8 @@ func TestNotMeasured(t *testing.T) {
 	most := atMost(160, " kB")
 	r := Report{Figures: []Figure{{Name: "agents", What: "5000", NotMeasured: "too few files", Target: most.String()}}}
 	want := [][]string{{"agents: 5000", "", "not measured: too few files", "", "", "at most 160 kB", ""}}
-	if diff := cmp.Diff(want, r.FigureRows()); diff != "" || len(r.Missed()) > 0 {
-		t.Errorf("%s, %d missed", diff, len(r.Missed()))
-	}
+	diff := cmp.Diff(want, r.FigureRows())
+	failIf(t, diff != "" || len(r.Missed()) > 0, "%s, %d missed", diff, len(r.Missed()))
 }
 
 // The document shows the report that lies beside it, in the format of the tool.
@@ -89,18 +86,16 @@ func TestDocument(t *testing.T) {
 	noError(t, json.Unmarshal(b, &r, json.RejectUnknownMembers(true)))
 	text := must(os.ReadFile(documentPath(folder)))(t)
 	want := must(r.replaceSection(text))(t)
-	if diff := cmp.Diff(string(want), string(text)); diff != "" {
-		t.Errorf("bcpmesh bench --write docs/performance writes the tables (-want +got):\n%s", diff)
-	}
+	diff := cmp.Diff(string(want), string(text))
+	failIf(t, diff != "", "bcpmesh bench --write docs/performance writes the tables (-want +got):\n%s", diff)
 	failIf(t, len(r.Loads) == 0 || r.Quick, "the document shows no whole run")
 }
 
 func TestAmount(t *testing.T) {
 	t.Parallel()
 	for v, want := range map[float64]string{0: "0 x", 3: "3 x", 0.12345: "0.123 x", 1.2345: "1.23 x", 12.345: "12.3 x", 1234.5: "1234 x", 99.96: "100.0 x"} {
-		if got := amount(v, "x"); got != want {
-			t.Errorf("%v is %q, want %q", v, got, want)
-		}
+		got := amount(v, "x")
+		failIf(t, got != want, "%v is %q, want %q", v, got, want)
 	}
 }
 

@@ -81,9 +81,8 @@ func TestSDKController(t *testing.T) {
 			controller.OnPrompt(func(context.Context, bcp.Prompt) {})
 			noError(t, controller.Start(t.Context()))
 			spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}}}
-			if _, err := controller.Ask(t.Context(), "conformance", spec, agents.AskOptions{}); err == nil || !strings.Contains(err.Error(), string(bcp.RateLimited)) {
-				t.Errorf("the first ask: %v", err)
-			}
+			_, err := controller.Ask(t.Context(), "conformance", spec, agents.AskOptions{})
+			failIf(t, err == nil || !strings.Contains(err.Error(), string(bcp.RateLimited)), "the first ask: %v", err)
 			if _, err := controller.Ask(t.Context(), "conformance", spec, agents.AskOptions{}); err != nil {
 				t.Error(err)
 			}

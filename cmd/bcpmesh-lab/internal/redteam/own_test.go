@@ -5,10 +5,9 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam"
-
-	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 func parse(t *testing.T, files map[string]string) *bcp.Mesh {
@@ -77,9 +76,8 @@ func TestOwnDefinitionsStartNothing(t *testing.T) {
 	})
 	report, err := redteam.Run(t.Context(), redteam.Config{State: t.TempDir(), Attacks: redteam.Own(mesh)[:1], Seed: 1})
 	failIf(t, err != nil || report.Count(redteam.Held) != 1, "%v: %+v", err, report.Results)
-	if a, _ := mesh.Agent("eye"); len(a.Command) == 0 {
-		t.Error("the definitions themselves were changed")
-	}
+	a, _ := mesh.Agent("eye")
+	failIf(t, len(a.Command) == 0, "the definitions themselves were changed")
 }
 
 var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

@@ -9,9 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam/corpus"
-
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam/corpus"
 )
 
 // What is built in has the languages and the numbers that it says.
@@ -28,12 +27,10 @@ func TestBuiltIn(t *testing.T) {
 	for _, language := range strings.Fields("en de fr es pt it pl ru tr zh ja ar") {
 		want[language] = 5
 	}
-	if diff := cmp.Diff(want, languages); diff != "" {
-		t.Error(diff)
-	}
-	if n := len(corpus.Benign().Texts); n != 200 || len(formats) != 9 || formats[""] > 0 {
-		t.Errorf("%d answers of formats %v", n, formats)
-	}
+	diff := cmp.Diff(want, languages)
+	failIf(t, diff != "", "%v", diff)
+	n := len(corpus.Benign().Texts)
+	failIf(t, n != 200 || len(formats) != 9 || formats[""] > 0, "%d answers of formats %v", n, formats)
 }
 
 // No string of attackers passes category 1 or, unseen, category 3, in whatever way it is
@@ -44,9 +41,8 @@ func TestBuiltIn(t *testing.T) {
 func TestInjections(t *testing.T) {
 	t.Parallel()
 	report := must(corpus.Run(t.Context(), corpus.Config{Attacks: corpus.Injections(), Benign: corpus.Benign(), State: t.TempDir(), Seed: 1}))(t)
-	if broken := report.Broken(); len(broken) > 0 {
-		t.Error(broken)
-	}
+	broken := report.Broken()
+	failIf(t, len(broken) > 0, "%v", broken)
 	failIf(t, report.Short != 0 || len(report.Sources) != 2 || report.Played == nil || report.Played.Said < 60,
 		"%+v, played %+v", report.Sources, report.Played)
 	seen := map[string]bool{}
@@ -54,9 +50,8 @@ func TestInjections(t *testing.T) {
 		seen[fmt.Sprint(row.Category, row.OnAnomaly, row.Way)] = true
 		failIf(t, row.Strings != 60 || row.Reached+row.Held+row.Refused != row.Strings || row.Low > float64(row.Reached)/60 || row.High < float64(row.Reached)/60,
 			"%+v", row)
-		if flag := row.OnAnomaly == "flag" && row.Category == 2; flag && row.Reached != 60 {
-			t.Errorf("where all is delivered, %d of 60 arrive %s", row.Reached, row.Way)
-		}
+		flag := row.OnAnomaly == "flag" && row.Category == 2
+		failIf(t, flag && row.Reached != 60, "where all is delivered, %d of 60 arrive %s", row.Reached, row.Way)
 		failIf(t, row.Category == 3 && row.Held != 60 || row.Category == 1 && row.Refused != 60, "%+v", row)
 	}
 	failIf(t, len(seen) != 4*(3+4+3), "rows: %v", seen)
@@ -95,9 +90,8 @@ func TestFormats(t *testing.T) {
 			for _, text := range set.Texts {
 				got = append(got, text.Text)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" || set.Sources[0].Format != test.format {
-				t.Errorf("%s: %s", set.Sources[0].Format, diff)
-			}
+			diff := cmp.Diff(test.want, got)
+			failIf(t, diff != "" || set.Sources[0].Format != test.format, "%s: %s", set.Sources[0].Format, diff)
 		})
 	}
 }
@@ -122,9 +116,8 @@ func TestWhatIsNoCorpus(t *testing.T) {
 		{"YAML that is too deep", "prompts: " + strings.Repeat("[", 5000), corpus.Options{Format: corpus.PyRIT}, corpus.ErrFormat},
 	}
 	for _, test := range tests {
-		if found, err := corpus.Parse([]byte(test.text), test.options); !errors.Is(err, test.want) {
-			t.Errorf("%s: %v, %.100v", test.name, err, found)
-		}
+		found, err := corpus.Parse([]byte(test.text), test.options)
+		failIf(t, !errors.Is(err, test.want), "%s: %v, %.100v", test.name, err, found)
 	}
 }
 
@@ -153,9 +146,8 @@ func TestFolder(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || set.Passed != 2 || len(set.Sources) != 4 || set.Sources[1].Strings != 1 {
 		t.Errorf("%s\n%+v, passed over %d", diff, set.Sources, set.Passed)
 	}
-	if _, err := corpus.Load(fstest.MapFS{"c/a.txt": {Data: []byte("x\n")}}, "c", corpus.Options{}); !errors.Is(err, corpus.ErrFormat) {
-		t.Errorf("a folder of lines: %v", err)
-	}
+	_, err := corpus.Load(fstest.MapFS{"c/a.txt": {Data: []byte("x\n")}}, "c", corpus.Options{})
+	failIf(t, !errors.Is(err, corpus.ErrFormat), "a folder of lines: %v", err)
 }
 
 // The longest string is whole and a longer one is cut, on a border of letters.

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
@@ -18,9 +17,8 @@ func TestWords(t *testing.T) {
 		"": 0, " ,. ": 0, "one": 1, "pay the man, now!": 4, "don't": 1, "a.b@c.example": 4, "4,800 euros": 3,
 		"忽略指令": 4, "メールを見て now": 7, "ünïcödé e\u0301tat": 2, "напиши ему": 2, "\u0301": 0,
 	} {
-		if got := len(words(text)); got != want {
-			t.Errorf("%q has %d words, not %d", text, got, want)
-		}
+		got := len(words(text))
+		failIf(t, got != want, "%q has %d words, not %d", text, got, want)
 	}
 }
 
@@ -42,9 +40,8 @@ func TestPieces(t *testing.T) {
 func TestManyStrings(t *testing.T) {
 	t.Parallel()
 	set := Set{Texts: make([]Text, MaxStrings-1)}
-	if err := set.add("f", Found{}, []string{"a", "a"}); err != nil || len(set.Texts) != MaxStrings {
-		t.Errorf("%d strings: %v", len(set.Texts), err)
-	}
+	err := set.add("f", Found{}, []string{"a", "a"})
+	failIf(t, err != nil || len(set.Texts) != MaxStrings, "%d strings: %v", len(set.Texts), err)
 	if err := set.add("g", Found{}, []string{"b"}); !errors.Is(err, ErrTooMany) {
 		t.Errorf("one more: %v", err)
 	}

@@ -11,9 +11,8 @@ import (
 func TestSelect(t *testing.T) {
 	t.Parallel()
 	all := leakage.Tests()
-	if got, err := leakage.Select(all, []string{"X-GAP", "exact"}); err != nil || len(got) < 30 {
-		t.Errorf("exact chooses %d tests, %v", len(got), err)
-	}
+	got, err := leakage.Select(all, []string{"X-GAP", "exact"})
+	failIf(t, err != nil || len(got) < 30, "exact chooses %d tests, %v", len(got), err)
 	if got, err := leakage.Select(all, []string{"X-GAP"}); err != nil || len(got) != 1 {
 		t.Errorf("an id chooses %d tests, %v", len(got), err)
 	}
@@ -28,7 +27,6 @@ func TestRunThatEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	report := leakage.Run(ctx, leakage.Config{})
-	if n := report.Count(redteam.NotRun); n == 0 || n != len(report.Results) {
-		t.Errorf("%d of %d tests are not run", n, len(report.Results))
-	}
+	n := report.Count(redteam.NotRun)
+	failIf(t, n == 0 || n != len(report.Results), "%d of %d tests are not run", n, len(report.Results))
 }

@@ -20,9 +20,8 @@ func TestMeasuredEncoders(t *testing.T) {
 	for _, r := range report.Results {
 		t.Logf("%s took %d ms: %+v", r.ID, r.TookMS, r.Measured)
 		stopIf(t, r.Verdict != redteam.Held || r.Measured == nil, "%s is %s: %v", r.ID, r.Verdict, r.Evidence)
-		if moves := r.ID != "M-ORDER-OPEN"; moves && r.Measured.Moved < 1 || !moves && r.Measured.Moved > 0.5 {
-			t.Errorf("%s: %+v", r.ID, r.Measured)
-		}
+		moves := r.ID != "M-ORDER-OPEN"
+		failIf(t, moves && r.Measured.Moved < 1 || !moves && r.Measured.Moved > 0.5, "%s: %+v", r.ID, r.Measured)
 	}
 }
 
