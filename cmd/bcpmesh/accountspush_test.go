@@ -170,7 +170,7 @@ func TestAccountsPush(t *testing.T) {
 	// No gateway serves yet: the changes wait.
 	waiting := x.waiting()
 	first, talk := x.push(cli.ExitPartly, keys.ExportedSystem, "--wait", "500ms")
-	want := keys.Pushed{Servers: []string{"node-0", "node-1", "node-2"}, Updated: []string{}, Waiting: waiting}
+	want := keys.Pushed{Pushed: server.Pushed{Servers: []string{"node-0", "node-1", "node-2"}, Updated: []string{}}, Waiting: waiting}
 	diff := cmp.Diff(want, first)
 	failIf(t, diff != "" || waiting == 0, "%v", diff)
 	failIf(t, !strings.Contains(talk, "push again when a gateway serves"), "it says %q", talk)
@@ -241,9 +241,9 @@ func (x *exported) half(name string) {
 	x.t.Helper()
 	def := must(meshdir.Folder{Dir: x.dir}.Load())(x.t)
 	b := must(accounts.CompileCluster(x.store(), subjects.Permissions(def), time.Now()))(x.t)
-	h := must(keys.OpenHand(keys.PushFlags{URL: x.cluster.NodeURL(0), Creds: filepath.Join(x.files, keys.ExportedSystem)}))(x.t)
-	defer h.Close()
+	creds := must(os.ReadFile(filepath.Join(x.files, keys.ExportedSystem)))(x.t)
+	pusher := must(server.ConnectPusher(x.cluster.NodeURL(0), creds))(x.t)
+	defer pusher.Close()
 	account, _ := b.Account(name)
-	noError(x.t, h.Meet(x.t.Context()))
-	noError(x.t, h.Update(x.t.Context(), account))
+	must(pusher.Push(x.t.Context(), []accounts.Account{account}))(x.t)
 }

@@ -266,7 +266,7 @@ func (c *Cluster) readClaims(ctx context.Context) error {
 
 // pack asks for all claims. Patience bounds the wait for each message.
 func (c *Cluster) pack(ctx context.Context, patience time.Duration) ([]string, error) {
-	replies, err := c.ask(subjects.PackClaims, nil)
+	replies, err := ask(c.monitor, subjects.PackClaims, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -294,12 +294,12 @@ func (c *Cluster) pack(ctx context.Context, patience time.Duration) ([]string, e
 }
 
 // ask sends a request that each server may answer.
-func (c *Cluster) ask(subject string, question []byte) (*nats.Subscription, error) {
-	replies, err := c.monitor.SubscribeSync(c.monitor.NewInbox())
+func ask(nc *nats.Conn, subject string, question []byte) (*nats.Subscription, error) {
+	replies, err := nc.SubscribeSync(nc.NewInbox())
 	if err != nil {
 		return nil, err
 	}
-	if err := c.monitor.PublishRequest(subject, replies.Subject, question); err != nil {
+	if err := nc.PublishRequest(subject, replies.Subject, question); err != nil {
 		_ = replies.Unsubscribe()
 		return nil, err
 	}

@@ -137,7 +137,7 @@ func (c *Cluster) open() (openConnections, error) {
 	c.mu.Lock()
 	awaited := c.attended.present()
 	c.mu.Unlock()
-	replies, err := c.ask(subjects.PingConnections, allConnections)
+	replies, err := ask(c.monitor, subjects.PingConnections, allConnections)
 	if err != nil {
 		return openConnections{}, err
 	}

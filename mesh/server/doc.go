@@ -36,8 +36,8 @@
 //	conn, err := c.Gateway()                     // to the gateway's account
 //	stop, err := c.Watch(handle)                 // who connects to any of its servers
 //
-// The operator controls what a cluster enforces: a gateway has no key that could
-// change it.
+// The operator controls what a cluster enforces, with a [Pusher]: a gateway has no key
+// that could change it.
 package server
 
 // NATSVersion is the version of nats-server whose files and sentences are known.

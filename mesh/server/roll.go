@@ -57,7 +57,7 @@ func (r roll) cutOff() bool { return !r.answered[r.at] || r.size > 0 && 2*r.keep
 // call asks all servers who they are, and waits until callTime is over.
 func (c *Cluster) call() (roll, error) {
 	r := roll{at: c.monitor.ConnectedServerId(), url: c.monitor.ConnectedUrl(), answered: map[string]bool{}}
-	replies, err := c.ask(subjects.PingServers, nil)
+	replies, err := ask(c.monitor, subjects.PingServers, nil)
 	if err != nil {
 		return roll{}, fmt.Errorf("ask the servers: %w", err)
 	}
