@@ -149,7 +149,6 @@ func TestCommandsOfPeopleOnACluster(t *testing.T) {
 		"approvals":                        {"i summary main ← mailer", "i summary boss ← clerk"},
 		"audit replay":                     {"main ← mailer push to alerts", "boss ← clerk push to alerts"},
 		"ledger show --history":            {"main ← mailer", "boss ← clerk"},
-		"ledger show --subscriptions":      {"main ← mailer alerts 1", "boss ← clerk alerts 1"},
 		"ledger reconcile":                 {"journal, ledger and state agree"},
 		"proposals":                        {"no approved proposal"},
 		"reload":                           {"definitions loaded"},
