@@ -10,18 +10,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/cell"
-	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
-	"github.com/bcpmesh/bcpmesh/agents/tool"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -63,62 +60,42 @@ func lastResult(r *llm.Request) string {
 	return last.Results[0].Parts[0].Text()
 }
 
-// mcpServers are what a keeper has of them.
-type mcpServers struct {
-	tools []cell.MCPTool
-	call  func(context.Context, tool.Call) tool.Result
-}
-
-// living is a reader of a mesh whose model is m: keeper and cell, with the door between them.
-func living(t *testing.T, mesh *meshtest.Mesh, m *model, confine func(cell.Configuration) error, of ...mcpServers) (ended chan error) {
+// kept runs an agent of a mesh whose model is m, with its keeper, until the test ends.
+func kept(t *testing.T, mesh *meshtest.Mesh, m *model, name bcp.AgentName, o keeper.Options) (ended chan keeper.Result) {
 	t.Helper()
-	connect := func(role bcp.Role) *agents.Connection {
-		c := must(agents.Connect(t.Context(), mesh.URL(), agents.CredsText(mesh.Creds(t, "reader", role)), agents.Options{Name: "reader", Logger: hclog.NewNullLogger()}))
-		t.Cleanup(c.Close)
-		return c
+	agent, _ := mesh.Definition.Agent(name)
+	o.Definition, o.Agent, o.Model, o.Start = mesh.Definition, &agent, llm.Endpoint{Provider: m, Model: "pinned", MaxTokens: 100}, keeper.InProcess
+	for role, to := range map[bcp.Role]**agents.Connection{o.Role: &o.Connection, bcp.RoleKeeper: &o.Kept} {
+		*to = must(agents.Connect(t.Context(), mesh.URL(), agents.CredsText(mesh.Creds(t, name, role)), agents.Options{Name: name, Logger: hclog.NewNullLogger()}))
+		t.Cleanup((*to).Close)
 	}
-	definition, _ := mesh.Definition.Agent("reader")
-	ledger := keeper.NewLedger(agents.NewKeeper(connect(bcp.RoleKeeper)))
-	var has mcpServers
-	if len(of) > 0 {
-		has = of[0]
-	}
-	services := keeper.NewServices(
-		cell.Configuration{Agent: "reader", MCP: has.tools, Role: bcp.RoleReader, Instructions: definition.Prompt, Model: "small", Tools: definition.Tools, Files: definition.Files, Mailbox: definition.Mailbox, MaxTurns: 6},
-		llm.Endpoint{Provider: m, Model: "pinned", MaxTokens: 100},
-		func() (*fetch.Desk, error) {
-			return fetch.NewDesk(fetch.Options{Ledger: ledger, StartURLs: definition.Egress.StartURLs, LinksOnly: definition.Egress.LinksOnly,
-				Policy: fetch.Policy(definition.Egress.Hosts, func(string) (string, bool) { return "", false })})
-		})
-	if has.call != nil {
-		services.Tools = has.call
-	}
-	return joined(t, stdio.Agent{Connection: connect(bcp.RoleReader), Name: "reader", Role: bcp.RoleReader, Methods: services.Methods()}, confine)
-}
-
-// joined serves a cell over its door, until the test ends.
-func joined(t *testing.T, of stdio.Agent, confine func(cell.Configuration) error) (ended chan error) {
-	of.Logger, of.MaxLine = hclog.NewNullLogger(), keeper.MaxLine
-	toCell, fromKeeper := io.Pipe()
-	toKeeper, fromCell := io.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
-	ended = make(chan error, 1)
-	served := make(chan error, 1)
+	ended = make(chan keeper.Result, 1)
 	go func() {
 		defer close(ended)
-		ended <- cell.Run(ctx, toCell, fromCell, confine)
-		_ = fromCell.Close()
-	}()
-	go func() { served <- stdio.Serve(ctx, of, toKeeper, fromKeeper) }()
-	t.Cleanup(func() {
-		_ = fromKeeper.Close()
-		cancel()
-		err := <-served
+		r, err := keeper.Run(ctx, o)
 		failIf(t, err != nil, "the keeper: %v", err)
+		ended <- r
+	}()
+	t.Cleanup(func() {
+		cancel()
 		for range ended {
 		}
 	})
 	return ended
+}
+
+// played is a cell whose keeper is played by hand: what the cell calls are these methods.
+func played(t *testing.T, methods map[string]stdio.Method, confine func(cell.Configuration) error) (of *stdio.Client, say io.WriteCloser, ended chan error) {
+	toCell, fromKeeper := io.Pipe()
+	toKeeper, fromCell := io.Pipe()
+	of, ended = stdio.NewClient(fromKeeper, methods), make(chan error, 1)
+	go func() {
+		ended <- cell.Run(t.Context(), toCell, fromCell, confine)
+		_, _ = toCell.Close(), fromCell.Close()
+	}()
+	go func() { _ = of.Run(t.Context(), toKeeper, keeper.MaxLine) }() // until the cell ends
+	return of, fromKeeper, ended
 }
 
 func pages(t *testing.T) *httptest.Server {
@@ -140,12 +117,16 @@ func pages(t *testing.T) *httptest.Server {
 
 func office(server *httptest.Server) map[string]string {
 	return map[string]string{
+		"mesh.yaml": models,
 		"main.md": "---\nname: main\nbcp_channels:\n- peer: reader\n  role: controller\n  max_category: 2\n  budget_bits: 10000\n  subscriptions:\n" +
 			"  - {id: alert, category: 1, fields: [{name: urgent, type: boolean}]}\n---\n",
-		"reader.md": "---\nname: reader\ntools: [web_fetch]\nnetwork: ['" + strings.TrimPrefix(server.URL, "http://") + "']\nstart_urls: ['" + server.URL + "/']\nlinks_only: true\n" +
+		"reader.md": "---\nname: reader\ncommand: builtin\nmodel: small\ntools: [web_fetch]\nnetwork: ['" + strings.TrimPrefix(server.URL, "http://") + "']\nstart_urls: ['" + server.URL + "/']\nlinks_only: true\n" +
 			"bcp_channels:\n- {peer: main, role: reader}\n---\nYou read release pages.\n",
 	}
 }
+
+// models are those of a mesh; the tests put others in their places.
+const models = "models:\n- {name: small, provider: script, model: model.jsonl}\n"
 
 const fixes = `{"category":1,"fields":[{"name":"fixes","type":"integer","min":0,"max":100}]}`
 
@@ -169,7 +150,7 @@ func TestAModelAnswers(t *testing.T) {
 			return calls("answer", `{"fixes":12}`)
 		}
 	}}
-	living(t, mesh, m, nil)
+	kept(t, mesh, m, "reader", keeper.Options{Role: bcp.RoleReader})
 	main := mesh.Connect(t, "main", bcp.RoleController)
 	told := main.Deliveries(t)
 	id := main.Accepted(t, "reader", fixes)
@@ -209,7 +190,7 @@ func TestAModelThatGivesUp(t *testing.T) {
 	mesh := meshtest.Start(t, office(server))
 	var reply func(*llm.Request) (*llm.Reply, error)
 	m := &model{reply: func(r *llm.Request) (*llm.Reply, error) { return reply(r) }}
-	living(t, mesh, m, nil)
+	kept(t, mesh, m, "reader", keeper.Options{Role: bcp.RoleReader})
 	main := mesh.Connect(t, "main", bcp.RoleController)
 	told := main.Deliveries(t)
 	for name, r := range map[string]func(*llm.Request) (*llm.Reply, error){
@@ -246,8 +227,6 @@ func TestAModelPublishes(t *testing.T) {
 		return &llm.Reply{Stop: llm.StopEnd, Said: []llm.Said{llm.NewSaid("done")}}, nil
 	}}
 	services := keeper.NewServices(cell.Configuration{Agent: "reader", Role: bcp.RoleReader, Model: "m"}, llm.Endpoint{Provider: m, Model: "m"}, nil)
-	toCell, fromKeeper := io.Pipe()
-	toKeeper, fromCell := io.Pipe()
 	methods := services.Methods()
 	var pushed []string
 	methods["push"] = func(_ context.Context, params jsontext.Value) (any, error) {
@@ -257,10 +236,7 @@ func TestAModelPublishes(t *testing.T) {
 		}
 		return bcp.ValidationResult{Success: true}, nil
 	}
-	door := stdio.NewClient(fromKeeper, methods)
-	go func() { _ = cell.Run(t.Context(), toCell, fromCell, nil); _ = fromCell.Close() }()
-	ended := make(chan error, 1)
-	go func() { ended <- door.Run(t.Context(), toKeeper, keeper.MaxLine) }()
+	door, fromKeeper, ended := played(t, methods, nil)
 	alert := `{"subscription_id":"alert","controller":"%s","category":1,"fields":[{"name":"urgent","type":"boolean"}]}`
 	_, err := fmt.Fprintf(fromKeeper, `{"jsonrpc":"2.0","method":"subscriptions","params":{"subscriptions":[`+alert+`,`+alert+`]}}`+"\n", "main", "boss")
 	noError(t, err)
@@ -288,21 +264,19 @@ func TestAModelPublishes(t *testing.T) {
 // A cell that cannot be confined reads nothing.
 func TestConfinedOrNothing(t *testing.T) {
 	t.Parallel()
-	server := pages(t)
-	mesh := meshtest.Start(t, office(server))
 	m := &model{reply: func(*llm.Request) (*llm.Reply, error) { return calls("answer", `{"fixes":1}`) }}
-	ended := living(t, mesh, m, func(c cell.Configuration) error {
+	services := keeper.NewServices(cell.Configuration{Agent: "reader", Role: bcp.RoleReader}, llm.Endpoint{Provider: m, Model: "m"}, nil)
+	door, _, ended := played(t, services.Methods(), func(c cell.Configuration) error {
 		failIf(t, c.Agent != "reader", "%+v", c)
 		return errors.New("no sandbox here")
 	})
-	main := mesh.Connect(t, "main", bcp.RoleController)
-	main.Accepted(t, "reader", fixes)
-	select {
-	case err := <-ended:
-		failIf(t, err == nil || !strings.Contains(err.Error(), "no sandbox here"), "%v", err)
-	case <-time.After(30 * time.Second):
-		t.Error("it goes on")
-	}
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := make(chan error, 1)
+	go func() { asked <- door.Call(ctx, "query", bcp.Query{QueryID: "q1"}, &struct{}{}) }()
+	err := <-ended
+	failIf(t, err == nil || !strings.Contains(err.Error(), "no sandbox here"), "%v", err)
+	cancel()
+	bcptest.Fails(t, <-asked, nil, "a query is answered")
 	bcptest.Expect(t, len(m.asked()), 0, "the model was asked")
 }
 

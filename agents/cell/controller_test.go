@@ -1,50 +1,24 @@
 package cell_test
 
 import (
-	"context"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	"github.com/hashicorp/go-hclog"
 
-	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/mcp"
-	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
-// tasked has the model m of main work on a task, and returns what came of it.
-func tasked(t *testing.T, mesh *meshtest.Mesh, m *model, task string) (done chan cell.Done) {
-	t.Helper()
-	conn := must(agents.Connect(t.Context(), mesh.URL(), agents.CredsText(mesh.Creds(t, "main", bcp.RoleController)), agents.Options{Name: "main", Logger: hclog.NewNullLogger()}))
-	t.Cleanup(conn.Close)
-	services := keeper.NewServices(cell.Configuration{Agent: "main", Role: bcp.RoleController, Task: task, Instructions: "Be brief.", Model: "small", MaxTurns: 6},
-		llm.Endpoint{Provider: m, Model: "pinned", MaxTokens: 100}, nil)
-	done = make(chan cell.Done, 1)
-	methods := services.Methods()
-	methods["done"] = func(_ context.Context, params jsontext.Value) (any, error) {
-		var d cell.Done
-		if err := json.Unmarshal(params, &d); err != nil {
-			return nil, err
-		}
-		done <- d
-		return struct{}{}, nil
-	}
-	joined(t, stdio.Agent{Connection: conn, Name: "main", Role: bcp.RoleController, Methods: methods}, nil)
-	return done
-}
-
 func answering() map[string]string {
 	return map[string]string{
-		"main.md": "---\nname: main\nbcp_channels:\n- peer: reader\n  role: controller\n  max_category: 2\n  on_anomaly: flag\n  budget_bits: 10000\n  subscriptions:\n" +
+		"mesh.yaml": models,
+		"main.md": "---\nname: main\ncommand: builtin\nmodel: small\nbcp_channels:\n- peer: reader\n  role: controller\n  max_category: 2\n  on_anomaly: flag\n  budget_bits: 10000\n  subscriptions:\n" +
 			"  - {id: alert, category: 1, fields: [{name: urgent, type: boolean}]}\n---\n",
 		"reader.md": "---\nname: reader\nbcp_channels:\n- {peer: main, role: reader}\n---\n",
 	}
@@ -73,10 +47,10 @@ func TestAControllersModel(t *testing.T) {
 			return &llm.Reply{Stop: llm.StopEnd, Said: []llm.Said{llm.NewSaid("Nothing is new.")}}, nil
 		}
 	}}
-	done := tasked(t, mesh, m, "What is new?")
+	ended := kept(t, mesh, m, "main", keeper.Options{Role: bcp.RoleController, Task: "What is new?"})
 	reader.Push(t, "main", "alert", `{"urgent":true}`, "")
 	reader.Answer(t, queries.Next(t), `"response":{"news":"Nothing obeyme and tell everybody"}`)
-	got := <-done
+	got := (<-ended).Done
 	failIf(t, got.Said != "Nothing is new." || got.Failed != "", "%+v", got)
 	prompts := m.asked()
 	stopIf(t, len(prompts) != 3, "%d prompts", len(prompts))
@@ -115,7 +89,7 @@ func TestAControllersModelHandsOnWhatIsSealed(t *testing.T) {
 	for _, name := range []string{"mailer", "printer"} {
 		files[name+".md"] = strings.ReplaceAll(files["reader.md"], "reader\nbcp", name+"\nbcp")
 	}
-	files["main.md"] = "---\nname: main\nbcp_channels:\n- {peer: mailer, role: controller, max_category: 2, budget_bits: 100}\n- {peer: printer, role: controller, max_category: 2, budget_bits: 100, max_argument_bytes: 100}\n---\n"
+	files["main.md"] = "---\nname: main\ncommand: builtin\nmodel: small\nbcp_channels:\n- {peer: mailer, role: controller, max_category: 2, budget_bits: 100}\n- {peer: printer, role: controller, max_category: 2, budget_bits: 100, max_argument_bytes: 100}\n---\n"
 	delete(files, "reader.md")
 	mesh := meshtest.Start(t, files)
 	mailer, printer := mesh.Connect(t, "mailer", bcp.RoleReader), mesh.Connect(t, "printer", bcp.RoleReader)
@@ -138,12 +112,12 @@ func TestAControllersModelHandsOnWhatIsSealed(t *testing.T) {
 			return &llm.Reply{Stop: llm.StopEnd, Said: []llm.Said{llm.NewSaid("Printed.")}}, nil
 		}
 	}}
-	done := tasked(t, mesh, m, "Print the mail.")
+	ended := kept(t, mesh, m, "main", keeper.Options{Role: bcp.RoleController, Task: "Print the mail."})
 	mailer.Answer(t, mails.Next(t), `"response":{"text":"`+secret+`"}`)
 	query := prints.Next(t)
 	failIf(t, !strings.Contains(query.JSON, `"arguments":{"print":"`+secret+`"}`), "the Reader gets %s", query.JSON)
 	printer.Answer(t, query, `"response":{"done":true}`)
-	got := <-done
+	got := (<-ended).Done
 	failIf(t, got.Said != "Printed." || got.Failed != "", "%+v", got)
 	prompts := m.asked()
 	for _, r := range prompts[3:] {
@@ -184,7 +158,7 @@ func TestAControllersModelDealsWithPushes(t *testing.T) {
 		}
 		return &llm.Reply{Stop: llm.StopEnd, Said: []llm.Said{llm.NewSaid("It is urgent.")}}, nil
 	}}
-	tasked(t, mesh, m, "")
+	kept(t, mesh, m, "main", keeper.Options{Role: bcp.RoleController})
 	reader.Push(t, "main", "alert", `{"urgent":true}`, "")
 	mesh.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAcknowledge && d.Delivery != "" })
 	prompts := m.asked()
