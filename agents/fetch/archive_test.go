@@ -1,4 +1,4 @@
-package fetch_test
+package fetch
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -23,14 +22,8 @@ func TestArchiveName(t *testing.T) {
 		"https://a.example/../../x":        "a.example/../../x.http", // no name of a file system
 		"https://a.example/x?../../../etc": "a.example/x@..%2F..%2F..%2Fetc.http",
 	} {
-		target, err := guard.ParseTarget(url)
-		if err != nil {
-			t.Errorf("%s: %v", url, err)
-			continue
-		}
-		if got := fetch.ArchiveName(target); got != want {
-			t.Errorf("%s: %s, want %s", url, got, want)
-		}
+		got := ArchiveName(targetOf(t, url))
+		failIf(t, got != want, "%s: %s, want %s", url, got, want)
 	}
 }
 
@@ -42,7 +35,7 @@ func TestArchive(t *testing.T) {
 	_, _ = z.Write([]byte("packed"))
 	_ = z.Close()
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-	archive := fetch.NewArchive(fstest.MapFS{
+	archive := NewArchive(fstest.MapFS{
 		"a.example/index.http":  file("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"),
 		"a.example/open.http":   file("HTTP/1.1 200 OK\nContent-Type: text/html\n\n<p>to the end"),
 		"a.example/chunks.http": file("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
@@ -52,25 +45,13 @@ func TestArchive(t *testing.T) {
 		"a.example/short.http":  file("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 50\r\n\r\nhello"),
 		"a.example/broken.http": file("no response"),
 	})
-	policy, _ := guard.ParsePolicy([]string{"a.example"})
-	f := fetch.Client{Policy: func() guard.Policy { return policy }, Resolver: archive, Transport: archive}
+	f := Client{Policy: policyOf("a.example"), Resolver: archive, Transport: archive}
 	for path, want := range map[string]any{
-		"": "hello", "open": "<p>to the end", "chunks": "abc", "gzip": "packed", "nothing": fetch.StatusError(404), "../a.example/": fetch.StatusError(404),
+		"": "hello", "open": "<p>to the end", "chunks": "abc", "gzip": "packed", "nothing": StatusError(404), "../a.example/": StatusError(404),
 		"moved": guard.HostDenied, "image": guard.BadContentType, "short": guard.ConnectFailed, "broken": guard.ConnectFailed,
 	} {
-		target, err := guard.ParseTarget("https://a.example/" + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := f.Fetch(t.Context(), target)
-		if want, ok := want.(error); ok {
-			if !errors.Is(err, want) {
-				t.Errorf("%q: %v, want %v", path, err, want)
-			}
-			continue
-		}
-		if err != nil || string(body.Bytes) != want {
-			t.Errorf("%q: %q, %v", path, body.Bytes, err)
-		}
+		body, err := f.Fetch(t.Context(), targetOf(t, "https://a.example/"+path))
+		wrong, fails := want.(error)
+		failIf(t, fails && !errors.Is(err, wrong) || !fails && (err != nil || string(body.Bytes) != want), "%q: %q, %v, want %v", path, body.Bytes, err, want)
 	}
 }

@@ -1,10 +1,8 @@
 package fetch
 
 import (
-	"context"
 	"errors"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 
@@ -106,48 +104,15 @@ func TestZeroFetcherAllowsNothing(t *testing.T) {
 func TestPolicyIsReadAtEachHop(t *testing.T) {
 	t.Parallel()
 	world := &Scripted{Routes: map[string]Route{good: redirect("/a"), good + "a": hello}}
-	allowed := policyOf("good.test")()
-	f := Client{Policy: func() guard.Policy { return allowed }, Resolver: world, Transport: world}
-	stopIf(t, allowed.Check(targetOf(t, good)) != nil, "not allowed at first")
-	allowed = guard.Policy{} // between the permission and the call
-	_, err := f.Fetch(t.Context(), targetOf(t, good))
-	failIf(t, CodeOf(err) != guard.DenyAll || len(world.Contacted) != 0, "%v, contacted %q", err, world.Contacted)
 	reads := 0
-	f.Policy = func() guard.Policy {
+	f := Client{Resolver: world, Transport: world, Policy: func() guard.Policy {
 		if reads++; reads > 1 {
 			return guard.Policy{}
 		}
 		return policyOf("good.test")()
-	}
-	_, err = f.Fetch(t.Context(), targetOf(t, good))
-	failIf(t, CodeOf(err) != guard.DenyAll || len(world.Contacted) != 1, "%v, contacted %q", err, world.Contacted)
-}
-
-// Each hop is admitted before its name is looked up, and settled after.
-func TestAdmitAndSettle(t *testing.T) {
-	t.Parallel()
-	world := &Scripted{Routes: map[string]Route{good: redirect("/a"), good + "a": hello}}
-	type hop struct {
-		url      string
-		redirect bool
-	}
-	var admitted, settled []hop
-	f := Client{Policy: policyOf("good.test"), Resolver: world, Transport: world}
-	f.Admit = func(_ context.Context, to guard.Target, redirect bool) (func(sent, received int64), error) {
-		failIf(t, len(world.Contacted) != len(admitted), "admitted after the request")
-		h := hop{to.String(), redirect}
-		admitted = append(admitted, h)
-		return func(int64, int64) { settled = append(settled, h) }, nil
-	}
-	must(f.Fetch(t.Context(), targetOf(t, good)))
-	want := []hop{{good, false}, {good + "a", true}}
-	failIf(t, !slices.Equal(admitted, want) || !slices.Equal(settled, want), "admitted %v, settled %v", admitted, settled)
-	world.Contacted = nil
-	f.Admit = func(context.Context, guard.Target, bool) (func(sent, received int64), error) {
-		return nil, guard.BudgetExhausted
-	}
+	}}
 	_, err := f.Fetch(t.Context(), targetOf(t, good))
-	failIf(t, CodeOf(err) != guard.BudgetExhausted || len(world.Contacted) != 0, "%v, contacted %q", err, world.Contacted)
+	failIf(t, CodeOf(err) != guard.DenyAll || len(world.Contacted) != 1, "%v, contacted %q", err, world.Contacted)
 }
 
 // A literal may be local if the list has it with its port, and then never the metadata service.

@@ -210,7 +210,7 @@ func TestNoRecordNoPacket(t *testing.T) {
 	ledger.before = func() {
 		failIf(t, len(world.Contacted) != len(ledger.hops), "contacted %q with %d records", world.Contacted, len(ledger.hops))
 	}
-	if r := call(t, tool, `{"url":"https://good.test/"}`); r.code != "" || len(ledger.hops) != 2 || ledger.hops[1].Price != 0 || len(ledger.settled) != 2 {
+	if r := call(t, tool, `{"url":"https://good.test/"}`); r.code != "" || len(ledger.hops) != 2 || ledger.hops[1].By != ByRedirect || ledger.hops[1].Price != 0 || len(ledger.settled) != 2 {
 		t.Errorf("%+v %+v", r, ledger.hops)
 	}
 	for most := range 2 {
