@@ -149,19 +149,18 @@ func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 	if err != nil {
 		return err
 	}
+	sign := func(ctx context.Context) {
+		if err := c.sign(ctx, jetstream.Position{}); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
+			c.log.Error("no checkpoint was signed", "error", err)
+		}
+	}
 	m.onStop(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), lastExtend)
 		defer cancel()
-		if err := c.sign(ctx, jetstream.Position{}); err != nil {
-			c.log.Error("no checkpoint was signed", "error", err)
-		}
+		sign(ctx)
 		return nil
 	})
-	m.nowAndEvery(checkpointEvery, func(ctx context.Context) {
-		if err := c.sign(ctx, jetstream.Position{}); err != nil && ctx.Err() == nil {
-			c.log.Error("no checkpoint was signed", "error", err)
-		}
-	})
+	m.nowAndEvery(checkpointEvery, sign)
 	return nil
 }
 
@@ -198,10 +197,8 @@ func (c *checkpoints) sign(ctx context.Context, place jetstream.Position) error 
 
 // sleep reports whether the time has passed before ctx ended.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -353,13 +354,29 @@ func (c *clustered) decisions(t *testing.T, gateway string) func(func(bcp.Decisi
 }
 
 // Whoever waits for the journal is told of its new leader over the connection that waits,
-// and needs none of those that the gateway stands by with.
-// covers P11.1, A-RECONN
+// and needs none of those that the gateway stands by with. An operator who asks for a reload
+// as soon as the gateway hears it, before the mesh knows that it has started, is answered like
+// any other.
+// covers P1.5, P4.5, P11.1, A-RECONN
 func TestNewLeaderIsHeardWhereItIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	def := meshOf(t, pair(100))
 	c := startCluster(t, def, "one")
+	operator := c.connect(t, bcp.Operator, bcp.RoleOperator, 0).NATS()
+	var reloaded string
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		err := nats.ErrNoResponders
+		for deadline := time.Now().Add(patience); errors.Is(err, nats.ErrNoResponders) && time.Now().Before(deadline); {
+			var reply *nats.Msg
+			if reply, err = operator.Request(subjects.Control(bcp.ControlReload), []byte("{}"), patience); err == nil {
+				reloaded = string(reply.Data)
+			}
+		}
+	})
 	seat := c.gateway(t, def, "one")
+	asked.Wait()
+	failIf(t, reloaded == "" || strings.Contains(reloaded, "error"), "the operator hears %q", reloaded)
 	until(t, "a gateway that serves", seat.Active)
 	seat.Disconnect()
 	core := c.core(t, "one")
@@ -448,13 +465,10 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 		ctx := within(t, patience)
 		must(reader.Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{}))
 	}
-	access := func(c *clustered) server.ClusterConfig {
-		return server.ClusterConfig{URL: c.URL(), Creds: filepath.Join(c.folder, "one"), Name: "backup"}
-	}
 	backup := func() []byte {
 		t.Helper()
 		var b bytes.Buffer
-		m, err := backUpCluster(t.Context(), access(c), "", &b, mesh.BackupOptions{WithoutKeys: true})
+		m, err := backUpCluster(t.Context(), c.access(), "", &b, mesh.BackupOptions{WithoutKeys: true})
 		stopIf(t, err != nil || m.Decisions == 0, "%d decisions: %v", m.Decisions, err)
 		return b.Bytes()
 	}
@@ -465,7 +479,7 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 
 	other := startCluster(t, def, "one")
 	restore := func(content []byte) error {
-		_, err := mesh.RestoreCluster(t.Context(), []io.ReadSeeker{bytes.NewReader(content)}, access(other), def, mesh.BackupOptions{})
+		_, err := mesh.RestoreCluster(t.Context(), []io.ReadSeeker{bytes.NewReader(content)}, other.access(), def, mesh.BackupOptions{})
 		return err
 	}
 	for name, content := range map[string][]byte{"a part": late[:len(late)/2], "nothing": nil} {

@@ -209,14 +209,11 @@ func (w *witnesses) run(ctx context.Context) {
 		if w.ask(ctx) {
 			pause = min(pause, witnessRetry)
 		}
-		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		case <-w.signed:
-			timer.Stop()
-		case <-timer.C:
+		case <-time.After(pause):
 		}
 	}
 }

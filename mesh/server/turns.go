@@ -47,11 +47,9 @@ type line struct {
 // returns false if there is none in time, or for that host.
 func (t *turns) takeTurn(host string) (end func(), ok bool) {
 	turn := t.join(host)
-	timer := time.NewTimer(waitTime)
-	defer timer.Stop()
 	select {
 	case ok = <-turn:
-	case <-timer.C:
+	case <-time.After(waitTime):
 		ok = t.giveUp(host, turn)
 	}
 	if !ok {

@@ -130,12 +130,10 @@ func (s *Supervisor) fulfil(a *agent, o *order) {
 // then.
 func (s *Supervisor) waitUntil(a *agent, o *order, next time.Time) bool {
 	s.change(a, func(status *Status) { status.State, status.Next = Waiting, next })
-	timer := time.NewTimer(time.Until(next))
-	defer timer.Stop()
 	select {
 	case <-o.over:
 		return false
-	case <-timer.C:
+	case <-time.After(time.Until(next)):
 		return true
 	}
 }
@@ -212,12 +210,10 @@ var errEmpty = errors.New("the command is empty")
 // end stops a process, first with a word and then without.
 func (s *Supervisor) end(p *process.Process) {
 	p.Terminate()
-	grace := time.NewTimer(s.pace.grace)
-	defer grace.Stop()
 	select {
 	case <-p.Done():
 		return
-	case <-grace.C:
+	case <-time.After(s.pace.grace):
 	case <-s.kill:
 	}
 	p.Kill()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
-	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
 )
@@ -288,18 +286,6 @@ func TestHeldCallsOfRuns(t *testing.T) {
 	for name := range scraped.values {
 		failIf(t, strings.Contains(name, "removed"), "a kernel that the definitions do not have: %s", name)
 	}
-}
-
-// A command that the mesh has started.
-func TestCommands(t *testing.T) {
-	t.Parallel()
-	files := office("")
-	files["clerk.md"] = strings.Replace(files["clerk.md"], "command: [clerk]", "command: [sleep, '100']", 1)
-	m := start(t, files, func(c *mesh.Config) { c.Folder, c.Environ = t.TempDir(), os.Environ() })
-	m.Wait(t, meshtest.Of(bcp.KindProcess))
-	s := m.check(t, 0)
-	s.expect(t, 1, "agent_events_total", "agent=clerk", "kind=process", "code=started")
-	s.expect(t, 0, "agent_unavailable", "agent=clerk")
 }
 
 // After a reload the series are those of the new definitions, and what stayed

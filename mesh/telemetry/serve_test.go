@@ -13,9 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
-	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
 )
@@ -107,7 +105,10 @@ func TestHandlerRefuses(t *testing.T) {
 }
 
 // stuck is a mesh whose gateway does not come round to anything.
-type stuck struct{ asked chan struct{} }
+type stuck struct {
+	resting
+	asked chan struct{}
+}
 
 func (s stuck) Inspect(ctx context.Context, _ func(*state.State)) error {
 	select {
@@ -117,14 +118,12 @@ func (s stuck) Inspect(ctx context.Context, _ func(*state.State)) error {
 	}
 	return context.Cause(ctx)
 }
-func (stuck) Connected() map[bcp.Role]int { return nil }
-func (stuck) Storage() status.Storage     { return status.Storage{} }
 
 // A gateway is not kept from its work by many scrapes, and a scrape ends with
 // its request.
 func TestScrapesAreBounded(t *testing.T) {
 	t.Parallel()
-	source := stuck{make(chan struct{})}
+	source := stuck{asked: make(chan struct{})}
 	h := telemetry.Handler("", metricsOf(t), source)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan string)

@@ -74,16 +74,16 @@ type measured struct {
 	metrics atomic.Pointer[telemetry.Metrics]
 }
 
-func start(t testing.TB, files map[string]string, change ...func(*mesh.Config)) *measured {
+func start(t testing.TB, files map[string]string) *measured {
 	t.Helper()
 	m := &measured{}
-	m.Mesh = meshtest.Start(t, files, append(change, func(c *mesh.Config) {
+	m.Mesh = meshtest.Start(t, files, func(c *mesh.Config) {
 		metrics := telemetry.New(c.Definition)
 		m.metrics.Store(metrics)
 		note := c.OnDecision
 		c.OnDecision = func(d *bcp.Decision) { metrics.Observe(d); note(d) }
 		c.OnReload = metrics.Use
-	})...)
+	})
 	return m
 }
 
