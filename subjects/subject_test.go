@@ -36,6 +36,7 @@ func TestBuildGivesTheTable(t *testing.T) {
 		{subjects.Session("main"), "bcp.v1.session.main"},
 		{subjects.Approval("alice", subjects.VerbEdit), "bcp.v1.approval.alice.edit"},
 		{subjects.Commit(), "bcp.v1.commit.0"},
+		{subjects.Control("reload"), "bcp.v1.control.reload"},
 		{subjects.Key("main", "researcher", subjects.SealedPayload, "2026-03-15"), "bcp.v1.key.main.researcher.payload.2026-03-15"},
 		{subjects.Key("", "", subjects.SealedRaw, "2026-03-15"), "bcp.v1.key._._.raw.2026-03-15"},
 		{subjects.Expiry(subjects.SealedRaw), "bcp.v1.key._._.raw.expired"},
@@ -76,6 +77,10 @@ func TestBuildGivesTheTable(t *testing.T) {
 		{subjects.KickAt("NABC"), "$SYS.REQ.SERVER.NABC.KICK"},
 	} {
 		expect(t, c.got, c.want, "got")
+		if strings.HasPrefix(c.got, "bcp.v1.") && subjects.ValidLiteral(c.got) {
+			s, err := subjects.Parse(c.got)
+			failIf(t, err != nil || s.String() != c.got, "%q is read as %q, %v", c.got, s, err)
+		}
 	}
 }
 
