@@ -67,24 +67,24 @@ func TestNoRecordNoRelease(t *testing.T) {
 
 // A decision that was stored, though nobody acknowledged it, is told of all the same
 // when the journal is read again, once and in its place: who counts decisions misses
-// none.
+// none, and a query wakes the command of its Reader.
 //
-// covers P11.1, P4.5
+// covers P11.1, P4.5, P9.4
 func TestUnacknowledgedDecisionsAreTold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	g := b.start(t)
-	mailer := b.agent(t, "mailer")
+	woken := make(chan bcp.AgentName, 100)
+	g := b.start(t, func(c *gateway.Config) { c.Wake = func(agent bcp.AgentName) { woken <- agent } })
+	main := b.agent(t, "main")
 	g.wait(t, 1, of(bcp.KindConnect))
-	reply := must(mailer.SubscribeSync(mailer.NewInbox()))
 	b.unacknowledged(t, func() {
-		err := mailer.PublishRequest(pushAlert, reply.Subject, []byte(alert(`,"push_id":"p1"`)))
-		failIf(t, err != nil, "%v", err)
+		noError(t, main.Conn.Publish(subjects.Ask("main", "mailer"), []byte(askUrgent)))
 	})
 	g.Unwritten("the test says so")
 	g.wait(t, 2, of(bcp.KindStart))
-	expect(t, len(g.wait(t, 1, of(bcp.KindPush))), 1, "told of pushes")
-	succeeded(t, mailer.Request(t, pushAlert, alert(`,"push_id":"p2"`)))
+	expect(t, len(g.wait(t, 1, of(bcp.KindAsk))), 1, "told of asks")
+	expect(t, next(t, woken, "somebody is woken"), "mailer", "was woken")
+	main.Accepted(t, "mailer", askUrgent)
 	for i, d := range g.wait(t, 5, func(*bcp.Decision) bool { return true }) {
 		expect(t, d.Seq, uint64(i+1), "the number of a decision")
 	}

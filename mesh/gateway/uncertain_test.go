@@ -91,23 +91,6 @@ func TestStoredEventsAreRecordedOnce(t *testing.T) {
 	}
 }
 
-// A query that is stored although nobody acknowledged it wakes the command of its Reader.
-//
-// covers P9.4, P11.1
-func TestStoredQueryWakesItsReader(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	woken := make(chan bcp.AgentName, 100)
-	g := b.start(t, func(c *gateway.Config) { c.Wake = func(agent bcp.AgentName) { woken <- agent } })
-	main := b.agent(t, "main")
-	g.wait(t, 1, of(bcp.KindConnect))
-	b.unacknowledged(t, func() {
-		noError(t, main.Conn.Publish(subjects.Ask("main", "mailer"), []byte(askUrgent)))
-	})
-	g.Unwritten("the test says so")
-	expect(t, next(t, woken, "somebody is woken"), "mailer", "was woken")
-}
-
 // follow makes a snapshot of the whole journal.
 func (b *bench) follow(t *testing.T, snapshots *jetstream.Snapshots, change func(*gateway.Config)) {
 	t.Helper()
