@@ -40,7 +40,7 @@ func modelMesh() *bcp.Mesh {
 	return mesh
 }
 
-// covers BCP-60, BCP-78, BCP-145, BCP-174, SUB-94, P3.10, P4.3, P4.4, P4.5, P7.4, P7.6, P9.2, P11.3, A-RACE, A-RDRRESET
+// covers BCP-60, BCP-78, BCP-145, BCP-174, SUB-94, P3.10, P4.3, P4.4, P4.5, P7.4, P7.6, P9.2, P11.3, P12.1, A-RACE, A-RDRRESET
 func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

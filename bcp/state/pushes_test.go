@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -96,34 +95,6 @@ func TestRateOverReloads(t *testing.T) {
 	w.play(`push mail planner alarm {"ok":true} => subscription_not_found`)
 	w.reload(limited(bcp.Rate{Count: 4, Span: time.Hour}, ""))
 	w.play(`push mail planner alarm {"ok":true} => rate_limited`)
-}
-
-// No window of the rate's span ever has more accepted pushes than its count, and
-// none is refused while a window has room.
-//
-// covers SUB-145, P12.1
-func TestRateProperty(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
-		rate := bcp.Rate{Count: rapid.IntRange(1, 5).Draw(r, "count"), Span: time.Minute}
-		w := newWorld(t, limited(rate, ""))
-		var accepted []time.Time
-		for range rapid.IntRange(1, 60).Draw(r, "pushes") {
-			w.now = w.now.Add(time.Duration(rapid.IntRange(0, 40).Draw(r, "seconds")) * time.Second)
-			recent := 0
-			for _, at := range accepted {
-				if w.now.Sub(at) < rate.Span {
-					recent++
-				}
-			}
-			words := strings.Join(w.act(`push mail planner alarm {"ok":true}`), " ")
-			took := strings.Contains(words, "accept")
-			stopIf(r, took != (recent < rate.Count), "%d of %s are recent: %s", recent, rate, words)
-			if took {
-				accepted = append(accepted, w.now)
-			}
-		}
-	})
 }
 
 // covers SUB-145, P12.1

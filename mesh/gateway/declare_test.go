@@ -179,8 +179,8 @@ func TestNegotiation(t *testing.T) {
 		{contract.ContractWeak, weak(t, r)},
 		{contract.EvidenceMissing, sign(func(_ *contract.Statement, e *contract.AttestedEvidence) { e.Proof.Holes = 1 })},
 	} {
-		if c.code != contract.NotCurrent {
-			c.papers.Revocations = fresh(t, r, c.papers, c.code)
+		if !slices.Contains([]contract.VerdictCode{contract.NotCurrent, contract.UnknownOrganisation, contract.BadSignature}, c.code) {
+			c.papers.Revocations = r.org2.list(t) // the newest
 		}
 		v := show(c.papers)
 		failIf(t, v.Accepted || v.Code != c.code, "%s: %+v", c.code, v)
@@ -221,15 +221,6 @@ func weak(t *testing.T, r *roleBench) contract.Papers {
 	})
 	papers.Contracts = []string{text}
 	return papers
-}
-
-// fresh is the newest list of whoever signed the papers.
-func fresh(t *testing.T, r *roleBench, papers contract.Papers, code contract.VerdictCode) []byte {
-	t.Helper()
-	if code == contract.UnknownOrganisation || code == contract.BadSignature {
-		return papers.Revocations
-	}
-	return r.org2.list(t)
 }
 
 // A nonce is good for one declaration of the agent that it was given to, within a minute;
