@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/tools/txtar"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 )
@@ -51,50 +53,41 @@ func chunks(calls ...string) string {
 	return b.String() + "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n"
 }
 
+// repliesOf yields what testdata/replies.txtar has of a kind: the body of a reply, and what is read of it.
+func repliesOf(t *testing.T, provider string) iter.Seq2[string, [2]string] {
+	t.Helper()
+	archive := must(txtar.ParseFile("testdata/replies.txtar"))
+	stopIf(t, len(archive.Files) != 51, "%d replies", len(archive.Files))
+	return func(yield func(string, [2]string) bool) {
+		for _, f := range archive.Files {
+			sent, want, _ := strings.Cut(strings.TrimSuffix(string(f.Data), "\n"), "\n=> ")
+			events := strings.Split(sent, "\n")
+			switch kind, _, _ := strings.Cut(f.Name, ":"); kind {
+			case "pieces":
+				sent = chunks(events...)
+			case "stream":
+				sent = "data: " + strings.Join(events, "\n\ndata: ") + "\n\n"
+			case "anthropic stream":
+				sent = "data: " + `{"type":"message_start","message":{"usage":{"input_tokens":9,"output_tokens":1}}}` + "\n\ndata: " + strings.Join(events, "\n\ndata: ") + "\n\n"
+			}
+			if strings.HasPrefix(f.Name, "anthropic ") == (provider == "anthropic") && !yield(f.Name, [2]string{sent, want}) {
+				return
+			}
+		}
+	}
+}
+
 // Endpoints of the same interface send the pieces of calls in many ways: none loses a paid reply.
 func TestPiecesOfCalls(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ stream, want string }{
-		"as documented": {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":""}}`, `{"index":0,"function":{"arguments":"{\"x\""}}`, `{"index":0,"function":{"arguments":":1}"}}`), `a f {"x":1}`},
-		"an id in each": {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":""}}`, `{"index":0,"id":"b","function":{"arguments":"{\"x\""}}`, `{"index":0,"id":"c","function":{"arguments":":1}"}}`,
-			`{"index":0,"id":"d","function":{"arguments":""}}`), `a f {"x":1}`},
-		"an id and the name in each": {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":""}}`, `{"index":0,"id":"b","function":{"name":"f","arguments":"{\"x\""}}`, `{"index":0,"id":"c","function":{"name":"f","arguments":":1}"}}`), `a f {"x":1}`},
-		"the same in each":           {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}`, `{"index":0,"id":"a","function":{"name":"f","arguments":"}"}}`, `{"index":0,"id":"a","function":{"name":"f","arguments":""}}`), `a f {}`},
-		"the name in each, no id":    {chunks(`{"index":0,"function":{"name":"f","arguments":"{"}}`, `{"index":0,"function":{"name":"f","arguments":"}"}}`, `{"index":0,"function":{"name":"f","arguments":""}}`), `call-1 f {}`},
-		"an id after the name":       {chunks(`{"index":0,"function":{"name":"f","arguments":""}}`, `{"index":0,"id":"a","function":{"arguments":"{\"x\":1}"}}`), `a f {"x":1}`},
-		"an id at the end":           {chunks(`{"index":0,"function":{"name":"f","arguments":"{}"}}`, `{"index":0,"id":"a"}`), `a f {}`},
-		"a name after the id":        {chunks(`{"index":0,"id":"a","function":{"arguments":""}}`, `{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`), `a f {}`},
-		"a name at the end":          {chunks(`{"index":0,"id":"a","function":{"arguments":"{}"}}`, `{"index":0,"function":{"name":"f"}}`), `a f {}`},
-		"whole ones of one index":    {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`, `{"index":0,"id":"b","function":{"name":"f","arguments":"{}"}}`, `{"index":0,"id":"c","function":{"name":"g","arguments":""}}`), `a f {}|b f {}|c g {}`},
-		"whole ones without index":   {chunks(`{"id":"a","function":{"name":"f","arguments":"{}"}},{"id":"b","function":{"name":"g","arguments":"{}"}}`), `a f {}|b g {}`},
-		"whole ones without id":      {chunks(`{"index":0,"function":{"name":"f","arguments":"{}"}}`, `{"index":0,"function":{"name":"f","arguments":"{\"x\":1}"}}`), `call-1 f {}|call-2 f {"x":1}`},
-		"one id for all":             {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`, `{"index":1,"id":"a","function":{"name":"f","arguments":"{}"}}`), `a f {}|a-2 f {}`},
-		"an index that is none":      {chunks(`{"index":null,"id":"a","function":{"name":"f","arguments":"{}"}}`, `{"index":"1","id":"b","function":{"name":"f","arguments":"{}"}}`, `{"index":2.0,"id":"c","function":{"name":"f","arguments":"{}"}}`), `a f {}|b f {}|c f {}`},
-		"arguments as an object":     {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":{"x":12.0}}}`), `a f {"x":12}`},
-		"an id that is a number":     {chunks(`{"index":0,"id":123,"function":{"name":"f","arguments":"{}"}}`), `123 f {}`},
-		"arguments in a fence":       {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":"\u0060\u0060\u0060json\n{\"x\":1}\n\u0060\u0060\u0060"}}`), `a f {"x":1}`},
-		"arguments as a text again":  {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":"\"{\\\"x\\\": 12.0}\""}}`), `a f {"x": 12}`},
-		"a namespace":                {chunks(`{"index":0,"id":"a","function":{"name":" functions.f","arguments":"{}"}}`), `a f {}`},
-		"another namespace":          {chunks(`{"index":0,"id":"a","function":{"name":"default_api:f","arguments":"{}"}}`), `a f {}`},
-		"arguments that are null":    {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":null}}`), `a f {}`},
-		"an integer as JSON has it":  {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":12.0,\"y\":1e3,\"z\":1.5,\"w\":9007199254740993}"}}`), `a f {"x":12,"y":1000,"z":1.5,"w":9007199254740993}`},
-		"arguments cut":              {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"ok\": tru"}}`), `a f {"ok": tru`},
-		"half a surrogate":           {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":\"\\ud83d\"}"}}`), "a f {\"x\":\"\ufffd\"}"},
-		"half a surrogate outside":   {chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":\"\ud83d\"}"}}`), "a f {\"x\":\"\ufffd\"}"},
-		"no reason, but an end":      {"data: {\"choices\":[{\"delta\":{\"content\":\"Hello\"}}]}\n\ndata: [DONE]\n\n", "Hello"},
-		"no end, but a reason":       {"data: {\"choices\":[{\"delta\":{\"content\":\"Hello\"},\"finish_reason\":\"stop\"}]}\n\n", "Hello"},
-		"content in a list":          {"data: {\"choices\":[{\"delta\":{\"content\":[{\"type\":\"thinking\",\"thinking\":[]},{\"type\":\"text\",\"text\":\"Hel\"}]}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"lo\"}}]}\n\ndata: [DONE]\n\n", "Hello"},
-		"a surrogate in a text":      {"data: {\"choices\":[{\"delta\":{\"content\":\"Hel\\ud800lo\"}}]}\n\ndata: [DONE]\n\n", "Hel\ufffdlo"},
-		"a whole reply as a chunk":   {"data: {\"choices\":[{\"message\":{\"content\":\"Hello\",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}},{\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}}]},\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[{\"message\":{\"content\":\"Hello\"}}]}\n\ndata: [DONE]\n\n", "Hello|call-1 f {}|call-2 g {}"},
-		"an empty chunk beside it":   {`{"choices":[{"message":{"content":"Hello"},"delta":{"role":"assistant","content":""}}]}`, "Hello"},
-		"one document, all the same": {`{"choices":[{"message":{"content":[{"type":"text","text":"a"},"b"],"tool_calls":[{"id":"a","function":{"name":"f","arguments":{"n":1.0}}},{"function":{"name":"f"}}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":7.0,"completion_tokens":null}}`, `ab|a f {"n":1}|call-2 f {}`},
-	} {
+	for name, reply := range repliesOf(t, "openai") {
+		sent, want := reply[0], reply[1]
 		for how, body := range map[string]string{
-			"as it is": tt.stream, "CR LF": strings.ReplaceAll(tt.stream, "\n", "\r\n"), "CR": strings.ReplaceAll(tt.stream, "\n", "\r"), "with a mark": "\ufeff" + tt.stream, "after white space": "\r\n\n" + tt.stream,
+			"as it is": sent, "CR LF": strings.ReplaceAll(sent, "\n", "\r\n"), "CR": strings.ReplaceAll(sent, "\n", "\r"), "with a mark": "\ufeff" + sent, "after white space": "\r\n\n" + sent,
 		} {
 			for _, contentType := range []string{"text/event-stream", "application/json", ""} {
 				got, _, err := replied(t, "openai", contentType, body)
-				failIf(t, got != tt.want, "%s, %s, as %q: %q, %v, want %q", name, how, contentType, got, err, tt.want)
+				failIf(t, got != want, "%s, %s, as %q: %q, %v, want %q", name, how, contentType, got, err, want)
 			}
 		}
 	}
@@ -216,52 +209,14 @@ func TestCostOfFailures(t *testing.T) {
 	}
 }
 
-// anthropicStream is a stream of Messages with these events after its start.
-func anthropicStream(events ...string) string {
-	all := `data: {"type":"message_start","message":{"usage":{"input_tokens":9,"output_tokens":1}}}` + "\n\n"
-	for _, e := range events {
-		all += "data: " + e + "\n\n"
-	}
-	return all
-}
-
 // Proxies of Messages send blocks and counts in more ways than one.
 func TestMessagesOfProxies(t *testing.T) {
 	t.Parallel()
-	start := func(n int, block string) string {
-		return fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, n, block)
-	}
-	delta := func(n int, delta string) string {
-		return fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":%s}`, n, delta)
-	}
-	const end, stop = `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":5}}`, `{"type":"message_stop"}`
-	for name, tt := range map[string]struct {
-		stream, want string
-		output       int64
-	}{
-		"input in the start":   {anthropicStream(start(0, `{"type":"tool_use","id":"a","name":"f","input":{"x":12.0}}`), end, stop), `a f {"x":12}`, 5},
-		"input in pieces":      {anthropicStream(start(0, `{"type":"tool_use","id":"a","name":"f","input":{}}`), delta(0, `{"type":"input_json_delta","partial_json":"{\"x\""}`), delta(0, `{"type":"input_json_delta","partial_json":":1}"}`), end, stop), `a f {"x":1}`, 5},
-		"input in both":        {anthropicStream(start(0, `{"type":"tool_use","id":"a","name":"f","input":{"x":1}}`), delta(0, `{"partial_json":""}`), delta(0, `{"partial_json":"{\"x\":1}"}`), end, stop), `a f {"x":1}`, 5},
-		"input in a text":      {anthropicStream(start(0, `{"type":"tool_use","id":7,"name":"f","input":"{\"x\":12.0}"}`), end, stop), `7 f {"x":12}`, 5},
-		"input as itself":      {anthropicStream(start(0, `{"type":"tool_use","id":null,"name":"f"}`), delta(0, `{"partial_json":{"x":1}}`), end, stop), `call-1 f {"x":1}`, 5},
-		"text that is null":    {anthropicStream(start(0, `{"type":"text","text":null}`), delta(0, `{"text":"Hello","partial_json":null}`), end, stop), `Hello`, 5},
-		"an end of others":     {anthropicStream(start(0, `{"type":"text","text":"Hello"}`), end, `[DONE]`), `Hello`, 5},
-		"a bare text":          {`{"content":"Hello","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":5}}`, `Hello`, 5},
-		"input that is null":   {anthropicStream(start(0, `{"type":"tool_use","id":"a","name":"f","input":null}`), end, stop), `a f {}`, 5},
-		"text in the start":    {anthropicStream(start(0, `{"type":"text","text":"Hel"}`), delta(0, `{"type":"text_delta","text":"lo"}`), end, stop), `Hello`, 5},
-		"all of one number":    {anthropicStream(start(0, `{"type":"text","text":"Hello"}`), start(0, `{"type":"tool_use","id":"a","name":"f","input":{}}`), delta(0, `{"partial_json":"{\"x\":1}"}`), end, stop), `Hello|a f {"x":1}`, 5},
-		"numbers from 1 on":    {anthropicStream(start(1, `{"type":"tool_use","id":"a","name":"f","input":{}}`), delta(1, `{"partial_json":"{}"}`), end, stop), `a f {}`, 5},
-		"no start of a text":   {anthropicStream(delta(0, `{"type":"text_delta","text":"Hello"}`), end, stop), `Hello`, 5},
-		"no stop":              {anthropicStream(start(0, `{"type":"text","text":"Hello"}`), end), `Hello`, 5},
-		"no count at its end":  {anthropicStream(start(0, `{"type":"text","text":"Hello"}`), delta(0, `{"text":"`+strings.Repeat("x", 395)+`"}`), `{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, stop), "Hello" + strings.Repeat("x", 395), 100},
-		"no counts but null":   {anthropicStream(start(0, `{"type":"text","text":"Hello"}`), `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":null}}`, stop), "Hello", 2},
-		"no end but its end":   {anthropicStream(start(0, `{"type":"text","text":"Hello"}`), stop), "Hello", 2},
-		"one document":         {`{"content":[{"type":"text","text":"\ud800"},{"type":"tool_use","id":"a","name":"f","input":{"x":1e1}}],"stop_reason":"tool_use","usage":{"input_tokens":9,"output_tokens":5.0}}`, "\ufffd|" + `a f {"x":10}`, 5},
-		"a document's refusal": {`{"content":[{"type":"text","text":"no"}],"usage":{"input_tokens":9,"output_tokens":5}}`, "no", 5},
-	} {
-		got, reply, err := replied(t, "anthropic", "text/event-stream", tt.stream)
-		failIf(t, err != nil || got != tt.want || reply.Usage.Output != tt.output || reply.Usage.Input != 9,
-			"%s: %.80q, %+v, %v", name, got, reply, err)
+	for name, sent := range repliesOf(t, "anthropic") {
+		got, reply, err := replied(t, "anthropic", "text/event-stream", sent[0])
+		stopIf(t, err != nil, "%s: %v", name, err)
+		got = fmt.Sprintf("%s (%d tokens)", got, reply.Usage.Output)
+		failIf(t, got != sent[1] || reply.Usage.Input != 9, "%s: %.80q, %+v", name, got, reply)
 	}
 }
 
