@@ -10,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -338,7 +337,7 @@ func (f *editing) Run(ctx context.Context, p *cli.Program, args []string) error 
 	var edited any
 	if summary {
 		edited = map[string]string{tell.SummaryName: f.Summary}
-	} else if edited, err = editArgument(ctx, p, f.Response); err != nil {
+	} else if edited, err = p.AnswerArgument(ctx, "approvals edit", []string{f.Response}, 0); err != nil {
 		return err
 	}
 	return f.as(ctx, p, func(approver *agents.Approver) error {
@@ -372,28 +371,4 @@ func (f *editing) Run(ctx context.Context, p *cli.Program, args []string) error 
 		}
 		return showDecided(p.Out, &view, bcp.EditItem, preview.SHA256)
 	})
-}
-
-// editArgument reads what an edit releases: JSON, @FILE or - for stdin.
-func editArgument(ctx context.Context, p *cli.Program, s string) (jsontext.Value, error) {
-	text, where := []byte(s), "--response"
-	if name, isFile := strings.CutPrefix(s, "@"); isFile || s == "-" {
-		if s == "-" {
-			name = s
-		}
-		var err error
-		if text, err = cli.ReadArgument(ctx, name, p.In); err != nil {
-			return nil, err
-		}
-		where = cli.FileName(name)
-	}
-	value := jsontext.Value(text)
-	if !value.IsValid() || value.Kind() != '{' {
-		f := cli.Usagef("approvals edit: %s is not a JSON object: %s", where, cli.Quoted(string(text)))
-		if where != "--response" {
-			f.Code = cli.ExitFailed
-		}
-		return nil, f.WithHint("its members are those of the answer, for example {\"summary\":\"…\"}; of a call that is in doubt {\"result\":…}")
-	}
-	return value, nil
 }
