@@ -70,13 +70,10 @@ func checkSubscription(c *client.Client, controller bcp.AgentName, id bcp.Subscr
 		names = append(names, string(s.ID))
 	}
 	f := &cli.Failure{Code: cli.ExitRefused, Message: string(bcp.SubscriptionNotFound) + ": " + string(controller) + " has no subscription " + string(id)}
-	if near := cli.Suggestion(string(id), names); near != "" {
-		return f.WithHint("did you mean %s?", near)
-	}
 	if len(names) == 0 {
 		return f.WithHint("its definition declares none to %s", c.Name)
 	}
-	return f.WithHint("there is %s", cli.JoinOr(names))
+	return f.WithHint("there is %s", cli.JoinOr(names)).Near(string(id), names)
 }
 
 // pendingQuery is a query that waits for a Reader.
