@@ -44,12 +44,11 @@ type deskTool struct {
 // deskServer is a server that is started by its first call, and restarted by the next
 // call after it has ended.
 type deskServer struct {
+	Server
 	definition *bcp.MCPServer
-	pins       []Pinned
 
-	mu     sync.Mutex // held while it starts
+	mu     sync.Mutex // guards closed and the upstream, which is nil if it is not started; held while it starts
 	closed bool
-	server *Server // nil: not started
 }
 
 // NewDesk returns the desk for the names that are tools of MCP servers of a mesh. timeout
@@ -68,10 +67,10 @@ func NewDesk(m *bcp.Mesh, names []string, start Starter, timeout time.Duration, 
 		}
 		s := d.servers[string(definition.Name)]
 		if s == nil {
-			s = &deskServer{definition: definition}
+			s = &deskServer{Server: Server{timeout: timeout, pins: map[string]Pinned{}}, definition: definition}
 			d.servers[string(definition.Name)] = s
 		}
-		s.pins = append(s.pins, Pinned{Name: t.Name, Listed: t.Listed, SHA256: t.SHA256})
+		s.pins[t.Name] = Pinned{Name: t.Name, Listed: t.Listed, SHA256: t.SHA256}
 		d.tools[name] = &deskTool{s, input}
 	}
 	return d, nil
@@ -82,8 +81,8 @@ func (d *Desk) Close() {
 	for _, s := range d.servers {
 		s.mu.Lock()
 		s.closed = true
-		if s.server != nil {
-			s.server.upstream.Close()
+		if s.upstream != nil {
+			s.upstream.Close()
 		}
 		s.mu.Unlock()
 	}
@@ -106,11 +105,11 @@ func (d *Desk) Call(ctx context.Context, c tool.Call) tool.Result {
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	server, err := t.server.running(ctx, d.start, d.timeout)
+	upstream, err := t.server.running(ctx, d.start)
 	if err != nil {
 		return tool.Result{Failure: timeoutOr(ctx, tool.Unavailable)}
 	}
-	result, err := server.call(ctx, c.Tool, value.JSON(), nil)
+	result, err := t.server.call(ctx, upstream, c.Tool, value.JSON(), nil)
 	switch {
 	case errors.Is(err, agents.ErrToolChanged):
 		d.changed(c.Tool)
@@ -118,7 +117,7 @@ func (d *Desk) Call(ctx context.Context, c tool.Call) tool.Result {
 	case err != nil:
 		// It has ended, or speaks MCP no more. At a URL its answer may go on.
 		if ctx.Err() == nil || t.server.definition.URL != "" {
-			t.server.end(server)
+			t.server.end(upstream)
 		}
 		return tool.Result{Failure: timeoutOr(ctx, tool.Unavailable)}
 	}
@@ -139,43 +138,37 @@ func timeoutOr(ctx context.Context, otherwise tool.Failure) tool.Failure {
 var errClosed = errors.New("the desk is closed")
 
 // end ends a server, unless another has taken its place.
-func (s *deskServer) end(server *Server) {
+func (s *deskServer) end(u *Upstream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.server == server {
-		server.upstream.Close()
-		s.server = nil
+	if s.upstream == u {
+		u.Close()
+		s.upstream = nil
 	}
 }
 
 // running returns the server, which it starts if necessary.
-func (s *deskServer) running(ctx context.Context, start Starter, timeout time.Duration) (*Server, error) {
+func (s *deskServer) running(ctx context.Context, start Starter) (*Upstream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, errClosed
 	}
-	if s.server != nil {
+	if s.upstream != nil {
 		select {
-		case <-s.server.upstream.Done():
-			s.server.upstream.Close()
-			s.server = nil
+		case <-s.upstream.Done():
+			s.upstream.Close()
+			s.upstream = nil
 		default:
-			return s.server, nil
+			return s.upstream, nil
 		}
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	upstream, err := start(ctx, s.definition)
-	if err != nil {
-		return nil, err
+	started, err := start(ctx, s.definition)
+	if err == nil {
+		s.upstream = started
 	}
-	server, err := NewServer(upstream, timeout, s.pins)
-	if err != nil {
-		upstream.Close()
-		return nil, err
-	}
-	s.server = server
-	return server, nil
+	return s.upstream, err
 }

@@ -89,7 +89,7 @@ func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 	if call.Input == nil {
 		call.Input = jsontext.Value("{}")
 	}
-	result, err := r.server.call(ctx, call.Tool, call.Input, nil)
+	result, err := r.server.call(ctx, r.server.upstream, call.Tool, call.Input, nil)
 	refused, isRefused := errors.AsType[*agents.NotPerformedError](err)
 	switch {
 	case isRefused:

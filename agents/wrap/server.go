@@ -44,7 +44,7 @@ func NewServer(u *Upstream, timeout time.Duration, pins []Pinned) (*Server, erro
 // [agents.ErrToolChanged]. If the server ends, or does not answer in time, the outcome is
 // unknown: [agents.ErrNoOutcome]. Any other error is a failure reported by the tool.
 func (s *Server) Call(ctx context.Context, c agents.Call) (any, error) {
-	result, err := s.call(ctx, c.Tool, c.Args, sdk.Meta{KeyMeta: c.Key})
+	result, err := s.call(ctx, s.upstream, c.Tool, c.Args, sdk.Meta{KeyMeta: c.Key})
 	if err != nil {
 		return nil, err
 	}
@@ -62,12 +62,12 @@ func (s *Server) Call(ctx context.Context, c agents.Call) (any, error) {
 }
 
 // call calls a pinned tool.
-func (s *Server) call(ctx context.Context, name string, args jsontext.Value, meta sdk.Meta) (*Result, error) {
+func (s *Server) call(ctx context.Context, u *Upstream, name string, args jsontext.Value, meta sdk.Meta) (*Result, error) {
 	p, ok := s.pins[name]
 	if !ok {
 		return nil, &agents.NotPerformedError{Err: agents.ErrToolChanged}
 	}
-	listed, err := s.upstream.Tools(ctx)
+	listed, err := u.Tools(ctx)
 	if err == nil && !p.isListed(listed) {
 		err = agents.ErrToolChanged
 	}
@@ -76,7 +76,7 @@ func (s *Server) call(ctx context.Context, name string, args jsontext.Value, met
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	result, err := s.upstream.Call(ctx, p.Listed, args, meta)
+	result, err := u.Call(ctx, p.Listed, args, meta)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", agents.ErrNoOutcome, err)
 	}
