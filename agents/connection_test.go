@@ -110,11 +110,7 @@ func TestServerRestart(t *testing.T) {
 	g := startGateway(t, s.ClientURL(), bcp.JSON)
 	asks, pushes := g.listen(subjects.All(subjects.KindAsk)), g.listen(subjects.All(subjects.KindPush))
 	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
-	handled := make(chan bcp.DeliveryID, 9)
-	controller := receiver(t, s.ClientURL(), agents.Options{}, func(_ context.Context, d bcp.Delivery) error {
-		handled <- d.DeliveryID
-		return nil
-	})
+	controller, handled := reporting(t, s.ClientURL(), nil)
 	calls := make(chan bcp.QueryID, 9)
 	r := reader(t, s.ClientURL(), agents.Options{}, func(_ context.Context, q agents.Query) (any, error) {
 		calls <- q.QueryID
@@ -127,14 +123,8 @@ func TestServerRestart(t *testing.T) {
 	s.Shutdown()
 	s.WaitForShutdown()
 	ended := make(chan error, 2)
-	go func() {
-		_, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{})
-		ended <- err
-	}()
-	go func() {
-		_, err := r.Push(within(t), main, "mail", urgent, agents.PushOptions{})
-		ended <- err
-	}()
+	go func() { ended <- errorOf(controller.Ask(within(t), researcher, boolean, agents.AskOptions{})) }()
+	go func() { ended <- errorOf(r.Push(within(t), main, "mail", urgent, agents.PushOptions{})) }()
 	startServer(t, here)
 	// The first attempts may be over when they are answered.
 	for replied := 0; replied < 2; {

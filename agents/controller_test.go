@@ -115,30 +115,19 @@ func TestAskRefusesWhatCannotBeSent(t *testing.T) {
 	everything := g.listen(">")
 	c := connect(t, s.ClientURL(), agents.Options{Name: main})
 	controller := agents.NewController(c)
-	for name, ask := range map[string]func() error{
-		"reader with a dot": func() error {
-			_, err := controller.Ask(t.Context(), "a.b", boolean, agents.AskOptions{})
-			return err
-		},
-		"reader with a wildcard": func() error {
-			_, err := controller.Ask(t.Context(), ">", boolean, agents.AskOptions{})
-			return err
-		},
-		"request id with a space": func() error {
-			_, err := controller.Ask(t.Context(), researcher, boolean, agents.AskOptions{RequestID: "a b"})
-			return err
-		},
-		"spec that does not encode": func() error {
-			_, err := controller.Ask(t.Context(), researcher, bcp.Spec{Category: 3, Directive: "\xff"}, agents.AskOptions{})
-			return err
-		},
-		"not started": func() error {
-			_, err := controller.AskAndWait(t.Context(), researcher, boolean, agents.AskOptions{})
-			return err
-		},
+	for name, ask := range map[string]struct {
+		reader bcp.AgentName
+		spec   bcp.Spec
+		id     bcp.ClientID
+	}{
+		"reader with a dot":         {"a.b", boolean, ""},
+		"reader with a wildcard":    {">", boolean, ""},
+		"request id with a space":   {researcher, boolean, "a b"},
+		"spec that does not encode": {researcher, bcp.Spec{Category: 3, Directive: "\xff"}, ""},
 	} {
-		fails(t, ask(), nil, "%s: no error", name)
+		fails(t, errorOf(controller.Ask(t.Context(), ask.reader, ask.spec, agents.AskOptions{RequestID: ask.id})), nil, "%s: no error", name)
 	}
+	fails(t, errorOf(controller.AskAndWait(t.Context(), researcher, boolean, agents.AskOptions{})), nil, "not started: no error")
 	noError(t, c.NATS().FlushTimeout(patience))
 	g.flush()
 	none(t, everything, "a message")

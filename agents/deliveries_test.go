@@ -28,6 +28,16 @@ func receiver(t *testing.T, url string, o agents.Options, handler func(context.C
 	return controller
 }
 
+// reporting is a started Controller whose handler tells the ids of what it gets, and returns the error.
+func reporting(t *testing.T, url string, err error) (*agents.Controller, <-chan bcp.DeliveryID) {
+	t.Helper()
+	handled := make(chan bcp.DeliveryID, 9)
+	return receiver(t, url, agents.Options{}, func(_ context.Context, d bcp.Delivery) error {
+		handled <- d.DeliveryID
+		return err
+	}), handled
+}
+
 // A delivery is acknowledged on its own reply subject, by an empty message,
 // after the handler has returned nil and not before.
 //
@@ -253,11 +263,7 @@ func TestAskAndWait(t *testing.T) {
 	t.Parallel()
 	s, g := startBoth(t, bcp.JSON)
 	asks, acks := g.listen(subjects.All(subjects.KindAsk)), g.listen(subjects.RepliesOf(bcp.RoleController, main))
-	handled := make(chan bcp.DeliveryID, 9)
-	controller := receiver(t, s.ClientURL(), agents.Options{}, func(_ context.Context, d bcp.Delivery) error {
-		handled <- d.DeliveryID
-		return nil
-	})
+	controller, handled := reporting(t, s.ClientURL(), nil)
 	ask := func(o agents.AskOptions) <-chan result[bcp.Delivery] {
 		return resultOf(func() (bcp.Delivery, error) { return controller.AskAndWait(within(t), researcher, boolean, o) })
 	}
@@ -327,11 +333,7 @@ func TestAskAndWaitGivesUp(t *testing.T) {
 	t.Parallel()
 	s, g := startBoth(t, bcp.JSON)
 	g.accept(func(bcp.Ask) bcp.QueryID { return "q1" })
-	handled := make(chan bcp.DeliveryID, 9)
-	controller := receiver(t, s.ClientURL(), agents.Options{}, func(_ context.Context, d bcp.Delivery) error {
-		handled <- d.DeliveryID
-		return nil
-	})
+	controller, handled := reporting(t, s.ClientURL(), nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	fails(t, errorOf(controller.AskAndWait(ctx, researcher, boolean, agents.AskOptions{})), context.DeadlineExceeded, "an ask without an answer")
@@ -375,11 +377,7 @@ func TestKeptDeliveries(t *testing.T) {
 	t.Parallel()
 	s, g := startBoth(t, bcp.JSON)
 	acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
-	kept := make(chan bcp.DeliveryID, 9)
-	controller := receiver(t, s.ClientURL(), agents.Options{}, func(_ context.Context, d bcp.Delivery) error {
-		kept <- d.DeliveryID
-		return agents.ErrKeep
-	})
+	controller, kept := reporting(t, s.ClientURL(), agents.ErrKeep)
 	for _, id := range []bcp.DeliveryID{"d1", "d2"} {
 		g.deliver(pushed(id, researcher))
 		nextIs(t, kept, id, "the handler")

@@ -36,41 +36,32 @@ func TestAdd(t *testing.T) {
 		"trailing":   {"vscode", "{\n  \"servers\": {\n    \"a\": {}, // of a\n  },\n}", "{\n  \"servers\": {\n    \"a\": {},\n    \"bcpmesh\": {\n      \"type\": \"stdio\",\n"},
 		"replaced":   {"cursor", "{\"mcpServers\": {\"bcpmesh\": {\"command\": \"old\"}, \"b\": 1}}", "{\"mcpServers\": {\"bcpmesh\": {\n"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := hostCalled(t, c.host).Add([]byte(c.before), server)
-			failIf(t, err != nil || !strings.HasPrefix(string(got), c.after), "%v\n%s\nwant\n%s", err, got, c.after)
-			failIf(t, strings.Contains(c.before, "// mine") && !strings.Contains(string(got), "// mine"),
-				"a comment is lost: %s", got)
-		})
+		got, err := hostCalled(t, c.host).Add([]byte(c.before), server)
+		failIf(t, err != nil || !strings.HasPrefix(string(got), c.after) || strings.Contains(c.before, "// mine") && !strings.Contains(string(got), "// mine"),
+			"%s: %v\n%s\nwant\n%s", name, err, got, c.after)
 	}
 }
 
 // What is not understood is not touched.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		host, content string
-		want          error
-	}{
-		"half":              {"cursor", `{"mcpServers": {`, mcp.ErrHostSyntax},
-		"a list":            {"cursor", `[]`, mcp.ErrHostSyntax},
-		"servers in a list": {"cursor", `{"mcpServers": []}`, mcp.ErrHostSyntax},
-		"servers twice":     {"cursor", `{"mcpServers": {}, "mcpServers": {"a": 1}}`, mcp.ErrHostSyntax},
-		"an entry twice":    {"cursor", `{"mcpServers": {"bcpmesh": 1, "bcpmesh": 2}}`, mcp.ErrHostSyntax},
-		"an escaped twin":   {"cursor", `{"mcpServers": {"bcpmesh": 1, "\u0062cpmesh": 2}}`, mcp.ErrHostSyntax},
-		"a byte order mark": {"cursor", "\xef\xbb\xbf{}", mcp.ErrHostSyntax},
-		"words behind":      {"cursor", `{} {}`, mcp.ErrHostSyntax},
-		"too large":         {"cursor", strings.Repeat(" ", mcp.MaxHostFile+1), mcp.ErrHostSize},
+	cursor := hostCalled(t, "cursor")
+	for _, content := range []string{
+		`{"mcpServers": {`, `[]`, `{"mcpServers": []}`, `{"mcpServers": {}, "mcpServers": {"a": 1}}`, `{"mcpServers": {"bcpmesh": 1, "bcpmesh": 2}}`,
+		`{"mcpServers": {"bcpmesh": 1, "\u0062cpmesh": 2}}`, "\xef\xbb\xbf{}", `{} {}`, strings.Repeat(" ", mcp.MaxHostFile+1),
 	} {
-		if got, err := hostCalled(t, c.host).Add([]byte(c.content), server); !errors.Is(err, c.want) || got != nil {
-			t.Errorf("%s: %v", name, err)
+		want := mcp.ErrHostSyntax
+		if len(content) > mcp.MaxHostFile {
+			want = mcp.ErrHostSize
 		}
-		if _, found, err := hostCalled(t, c.host).Remove([]byte(c.content), "bcpmesh"); !errors.Is(err, c.want) || found {
-			t.Errorf("%s: removed %t, %v", name, found, err)
+		if got, err := cursor.Add([]byte(content), server); !errors.Is(err, want) || got != nil {
+			t.Errorf("%.60s: %v", content, err)
+		}
+		if _, found, err := cursor.Remove([]byte(content), "bcpmesh"); !errors.Is(err, want) || found {
+			t.Errorf("%.60s: removed %t, %v", content, found, err)
 		}
 	}
-	if _, err := hostCalled(t, "cursor").Add(bytes.Repeat([]byte(" "), mcp.MaxHostFile), server); err != nil {
+	if _, err := cursor.Add(bytes.Repeat([]byte(" "), mcp.MaxHostFile), server); err != nil {
 		t.Errorf("a file of the largest size: %v", err)
 	}
 }
