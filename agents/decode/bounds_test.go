@@ -166,3 +166,5 @@ func TestLongPagesAreWhole(t *testing.T) {
 }
 
 var failIf = bcptest.FailIf
+
+func must[T any](v T, err error) T { return bcptest.Must(v, err) }
