@@ -53,34 +53,38 @@ func Log2(n *big.Int) *big.Int {
 		return result
 	}
 	mantissa := ShiftUp(n, precision-exponent) // in (1, 2], scaled by 2^precision
-	two := new(big.Int).Lsh(big.NewInt(1), precision+1)
+	two, square := new(big.Int).Lsh(unit, precision+1), new(big.Int)
 	var fraction uint64
 	for range 64 {
-		mantissa = ShiftUp(mantissa.Mul(mantissa, mantissa), -precision)
+		setShifted(mantissa, square.Mul(mantissa, mantissa), -precision)
 		fraction <<= 1
 		if mantissa.Cmp(two) >= 0 {
 			fraction |= 1
-			mantissa = ShiftUp(mantissa, -1)
+			setShifted(mantissa, mantissa, -1)
 		}
 	}
 	// What is left of the mantissa adds at most one unit in the last place.
 	tail := new(big.Int).SetUint64(fraction)
-	tail.Add(tail, big.NewInt(1))
+	tail.Add(tail, unit)
 	return result.Add(result, tail.Lsh(tail, LogScale-64))
 }
 
 // ShiftUp returns n x 2^by, rounded up.
-func ShiftUp(n *big.Int, by int) *big.Int {
+func ShiftUp(n *big.Int, by int) *big.Int { return setShifted(new(big.Int), n, by) }
+
+// setShifted is ShiftUp into z, which may be n.
+func setShifted(z, n *big.Int, by int) *big.Int {
 	if by >= 0 {
-		return new(big.Int).Lsh(n, uint(by))
+		return z.Lsh(n, uint(by))
 	}
 	lost := n.Sign() != 0 && n.TrailingZeroBits() < uint(-by)
-	result := new(big.Int).Rsh(n, uint(-by))
-	if lost {
-		result.Add(result, big.NewInt(1))
+	if z.Rsh(n, uint(-by)); lost {
+		z.Add(z, unit)
 	}
-	return result
+	return z
 }
+
+var unit = big.NewInt(1)
 
 // RoundUp turns a scaled logarithm into nano-bits, rounded up once.
 func RoundUp(log *big.Int) NanoBits {
