@@ -1,6 +1,8 @@
 package state_test
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -37,7 +39,7 @@ func (i intent) String() string {
 
 // compare puts calls in an order.
 func (i intent) compare(o intent) int {
-	return strings.Compare(fmt.Sprint(i.call, i.attempt, i.key), fmt.Sprint(o.call, o.attempt, o.key))
+	return cmp.Or(cmp.Compare(i.call, o.call), cmp.Compare(i.attempt, o.attempt), cmp.Compare(i.tool, o.tool), bytes.Compare(i.key[:], o.key[:]))
 }
 
 // input is what a kernel decides about. It can be compared.

@@ -128,49 +128,55 @@ func compare(a, b any, path string, differ map[string]bool) {
 
 // of returns the form of a state.
 func (f *former) of(s *state.State) form {
-	tree := treeOf(s)
+	leaves := f.leaves(nil, treeOf(s), "")
 	var numbers []uint64
-	f.visit(tree, "", func(v any, place bool) {
-		if n, ok := asNumber(v); ok && place {
+	for _, l := range leaves {
+		if n, ok := asNumber(l.value); ok && l.place {
 			numbers = append(numbers, n)
 		}
-	})
+	}
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
-	var b bytes.Buffer
-	f.visit(tree, "", func(v any, place bool) {
-		switch n, ok := asNumber(v); {
-		case ok && place:
+	var b []byte
+	for _, l := range leaves {
+		switch n, ok := asNumber(l.value); {
+		case ok && l.place:
 			at, _ := slices.BinarySearch(numbers, n)
-			fmt.Fprintf(&b, "#%d ", at)
+			b = binary.BigEndian.AppendUint64(append(b, '#'), uint64(at))
 		case ok:
-			b.Write(binary.BigEndian.AppendUint64([]byte{'n'}, n))
-		case place: // a digest
-			b.WriteByte('-')
+			b = binary.BigEndian.AppendUint64(append(b, 'n'), n)
+		case l.place: // a digest
+			b = append(b, '-')
 		default:
-			writeLeaf(&b, v)
+			b = appendLeaf(b, l.value)
 		}
-	})
-	shape, ids := nameless(b.Bytes())
+	}
+	shape, ids := nameless(b)
 	return form{shape: shape, ids: ids}
 }
 
-func (f *former) visit(v any, path string, leaf func(v any, place bool)) {
+// leaf is a value of a tree, a key or a length; place says that it is at one.
+type leaf struct {
+	value any
+	place bool
+}
+
+func (f *former) leaves(all []leaf, v any, path string) []leaf {
 	switch v := v.(type) {
 	case map[string]any:
-		leaf(len(v), false)
+		all = append(all, leaf{value: len(v)})
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			leaf(key, false)
-			f.visit(v[key], path+"/"+key, leaf)
+			all = f.leaves(append(all, leaf{value: key}), v[key], path+"/"+key)
 		}
 	case []any:
-		leaf(len(v), false)
+		all = append(all, leaf{value: len(v)})
 		for _, member := range v {
-			f.visit(member, path+"/*", leaf)
+			all = f.leaves(all, member, path+"/*")
 		}
 	default:
-		leaf(v, f.places[path])
+		all = append(all, leaf{v, f.places[path]})
 	}
+	return all
 }
 
 func asNumber(v any) (uint64, bool) {
@@ -183,14 +189,14 @@ func asNumber(v any) (uint64, bool) {
 	return 0, false
 }
 
-func writeLeaf(b *bytes.Buffer, v any) {
+func appendLeaf(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case string:
-		fmt.Fprintf(b, "s%d %s", len(v), v)
+		return append(binary.BigEndian.AppendUint64(append(b, 's'), uint64(len(v))), v...)
 	case []byte:
-		fmt.Fprintf(b, "b%d %s", len(v), v)
+		return append(binary.BigEndian.AppendUint64(append(b, 'b'), uint64(len(v))), v...)
 	default:
-		fmt.Fprintf(b, "%v ", v)
+		return fmt.Appendf(b, "%v ", v)
 	}
 }
 
