@@ -70,7 +70,7 @@ func TestTruncate(t *testing.T) {
 	js, j, m := journaled(t)
 	begin, err := jetstream.Begin(t.Context(), js)
 	stopIf(t, err != nil || begin.Truncated(), "a new journal: %+v %v", begin, err)
-	for n := range 3 {
+	for n := range 2 {
 		for range 200 { // 100 MB, which is cut off in two parts
 			appendAll(t, j, m.apply(m.state.DecideEvent(m.moment(), bcp.Decision{Kind: bcp.KindProcess, Agent: "mailer", Event: bcp.ProcessStarted, Note: strings.Repeat("a", 1<<19)})))
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -122,10 +123,19 @@ func shipped(t testing.TB, scopes []subjects.Scope) *issuer {
 	return i
 }
 
+// bundles are those that were compiled, by their scopes: they do not change, and the disk takes its time for their keys.
+var bundles sync.Map
+
 func compiled(t testing.TB, scopes []subjects.Scope) accounts.Bundle {
 	t.Helper()
-	store := must(accounts.Create(filepath.Join(t.TempDir(), "state")))(t)
-	return must(accounts.Compile(store, scopes, time.Now()))(t)
+	once, _ := bundles.LoadOrStore(fmt.Sprint(scopes), sync.OnceValues(func() (accounts.Bundle, error) {
+		store, err := accounts.Create(filepath.Join(t.TempDir(), "state"))
+		if err != nil {
+			return accounts.Bundle{}, err
+		}
+		return accounts.Compile(store, scopes, time.Now())
+	}))
+	return must(once.(func() (accounts.Bundle, error))())(t)
 }
 
 // office has every role, twice where that matters.
