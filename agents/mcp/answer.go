@@ -65,17 +65,9 @@ func parseAnswer(arguments []byte) (bcp.QueryID, answer, *fault) {
 	return id, given[0], nil
 }
 
-// publication is the arguments of BCPPublish.
-type publication struct {
-	subscription bcp.SubscriptionID
-	controller   bcp.AgentName
-	response     jsontext.Value
-	pushID       bcp.ClientID
-}
-
 // parsePublish reads the arguments of BCPPublish. What the response says is not
 // judged.
-func parsePublish(arguments []byte) (publication, *fault) {
+func parsePublish(arguments []byte) (bcp.Response, *fault) {
 	var in struct {
 		SubscriptionID string         `json:"subscription_id"`
 		Controller     string         `json:"controller"`
@@ -84,22 +76,22 @@ func parsePublish(arguments []byte) (publication, *fault) {
 	}
 	malformed := newFault(bcp.Malformed).next("send subscription_id, controller and response as the tool's schema says")
 	if err := read(arguments, &in); err != nil {
-		return publication{}, malformed.saying("%s", err)
+		return bcp.Response{}, malformed.saying("%s", err)
 	}
-	p := publication{response: in.Response, pushID: bcp.ClientID(rand.Text())}
+	p := bcp.Response{Response: in.Response, PushID: bcp.ClientID(rand.Text())}
 	var err error
-	if p.subscription, err = bcp.ParseSubscriptionID(in.SubscriptionID); err != nil {
-		return publication{}, malformed.saying("subscription_id: %s", err)
+	if p.SubscriptionID, err = bcp.ParseSubscriptionID(in.SubscriptionID); err != nil {
+		return bcp.Response{}, malformed.saying("subscription_id: %s", err)
 	}
-	if p.controller, err = bcp.ParseAgentName(in.Controller); err != nil {
-		return publication{}, malformed.saying("controller: %s", err)
+	if p.Controller, err = bcp.ParseAgentName(in.Controller); err != nil {
+		return bcp.Response{}, malformed.saying("controller: %s", err)
 	}
 	if in.Response.Kind() != '{' {
-		return publication{}, malformed.saying("response is no object")
+		return bcp.Response{}, malformed.saying("response is no object")
 	}
 	if in.PushID != "" {
-		if p.pushID, err = bcp.ParseClientID(in.PushID); err != nil {
-			return publication{}, malformed.saying("push_id: %s", err)
+		if p.PushID, err = bcp.ParseClientID(in.PushID); err != nil {
+			return bcp.Response{}, malformed.saying("push_id: %s", err)
 		}
 	}
 	return p, nil

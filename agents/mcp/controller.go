@@ -148,7 +148,7 @@ func (c *controller) query(ctx context.Context, arguments []byte) (any, *fault) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	accepted, err := c.agent.Ask(ctx, q.target, q.spec, agents.AskOptions{Justification: q.justification, RequestID: q.requestID})
+	accepted, err := c.agent.Ask(ctx, q.Target, q.Spec, agents.AskOptions{Justification: q.Escalation.Justification, RequestID: q.RequestID})
 	if err != nil {
 		return nil, c.notAsked(ctx, err, q)
 	}
@@ -159,20 +159,20 @@ func (c *controller) query(ctx context.Context, arguments []byte) (any, *fault) 
 const ArgumentsAdvice = "give arguments to a Reader that takes them alone, and no more bytes than it takes: the target of BCPQuery says so"
 
 // notAsked says what to do about an ask that was not accepted.
-func (c *controller) notAsked(ctx context.Context, err error, q query) *fault {
+func (c *controller) notAsked(ctx context.Context, err error, q bcp.Ask) *fault {
 	f := refused(err, bcp.NoChannel)
 	switch f.Code {
 	case bcp.Unavailable:
-		return f.next("try again with request_id %q and everything else the same: it is never charged twice", q.requestID)
+		return f.next("try again with request_id %q and everything else the same: it is never charged twice", q.RequestID)
 	case bcp.EscalationRequired:
 		return f.next("add justification: why a lower category cannot do, in your own words and from your own analysis, not the Reader's claims")
 	case bcp.InvalidQuery:
-		if q.spec.Arguments != nil {
+		if q.Spec.Arguments != nil {
 			return f.next(ArgumentsAdvice)
 		}
 		return f.next("correct the arguments: the tool's schema says their form")
 	case bcp.NoChannel, bcp.CategoryDenied:
-		return c.outdated(ctx, f, q.target)
+		return c.outdated(ctx, f, q.Target)
 	}
 	return f
 }

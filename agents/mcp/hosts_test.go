@@ -61,7 +61,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%.60s: removed %t, %v", content, found, err)
 		}
 	}
-	if _, err := cursor.Add(bytes.Repeat([]byte(" "), mcp.MaxHostFile), server); err != nil {
+	if _, err := cursor.Add(bytes.Repeat([]byte("\n"), mcp.MaxHostFile), server); err != nil {
 		t.Errorf("a file of the largest size: %v", err)
 	}
 }

@@ -32,9 +32,9 @@ func FuzzArguments(f *testing.F) {
 		if q, f := parseQuery(b); f != nil {
 			checkFault(f)
 		} else {
-			sent, err := json.Marshal(bcp.Ask{Type: bcp.TypeQueryRequest, Target: q.target, RequestID: q.requestID, Spec: q.spec})
+			sent, err := json.Marshal(bcp.Ask{Type: bcp.TypeQueryRequest, Target: q.Target, RequestID: q.RequestID, Spec: q.Spec})
 			bcptest.StopIf(t, err != nil, "%q: %v", b, err)
-			if _, code := bcp.ParseAsk(sent, bcp.JSON, q.target); code != "" && len(sent) <= bcp.MaxControllerMessage {
+			if _, code := bcp.ParseAsk(sent, bcp.JSON, q.Target); code != "" && len(sent) <= bcp.MaxControllerMessage {
 				t.Fatalf("%q: the gateway says %s of %s", b, code, sent)
 			}
 		}
@@ -59,7 +59,7 @@ func FuzzArguments(f *testing.F) {
 		}
 		if p, f := parsePublish(b); f != nil {
 			checkFault(f)
-		} else if p.response.Kind() != '{' || p.pushID == "" {
+		} else if p.Response.Kind() != '{' || p.PushID == "" {
 			t.Fatalf("%q: %+v", b, p)
 		}
 	})

@@ -10,20 +10,12 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// query is the request in the arguments of BCPQuery.
-type query struct {
-	target        bcp.AgentName
-	spec          bcp.Spec
-	justification string
-	requestID     bcp.ClientID
-}
-
 // parseQuery parses the arguments of BCPQuery: those of a spec, as on the wire,
 // and the Reader. The gateway decides whether it may be asked, but an invalid spec
 // is not sent: it would count as a refusal.
-func parseQuery(arguments []byte) (query, *fault) {
-	q := query{requestID: bcp.ClientID(rand.Text())}
-	invalid := func(code bcp.Code, err error) (query, *fault) { return query{}, wrongArguments(code, err) }
+func parseQuery(arguments []byte) (bcp.Ask, *fault) {
+	q := bcp.Ask{RequestID: bcp.ClientID(rand.Text())}
+	invalid := func(code bcp.Code, err error) (bcp.Ask, *fault) { return bcp.Ask{}, wrongArguments(code, err) }
 	own := struct {
 		Target        string         `json:"target"`
 		Justification string         `json:"justification"`
@@ -34,19 +26,19 @@ func parseQuery(arguments []byte) (query, *fault) {
 	if err != nil {
 		return invalid(bcp.Malformed, err)
 	}
-	if q.target, err = bcp.ParseAgentName(own.Target); err != nil {
-		return query{}, noReader()
+	if q.Target, err = bcp.ParseAgentName(own.Target); err != nil {
+		return bcp.Ask{}, noReader()
 	}
 	if own.RequestID != "" {
-		if q.requestID, err = bcp.ParseClientID(own.RequestID); err != nil {
+		if q.RequestID, err = bcp.ParseClientID(own.RequestID); err != nil {
 			return invalid(bcp.Malformed, err)
 		}
 	}
-	q.justification = own.Justification
-	if q.spec, err = bcp.ParseSpec(own.Spec); err != nil {
+	q.Escalation = &bcp.Escalation{Justification: own.Justification}
+	if q.Spec, err = bcp.ParseSpec(own.Spec); err != nil {
 		return invalid(bcp.InvalidQuery, plain(err))
 	}
-	if _, err := validator(q.spec, bcp.Settings{Sealed: true}); err != nil {
+	if _, err := validator(q.Spec, bcp.Settings{Sealed: true}); err != nil {
 		return invalid(bcp.InvalidQuery, err)
 	}
 	return q, nil

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -256,27 +255,27 @@ func (r *reader) publish(ctx context.Context, arguments []byte) (any, *fault) {
 	list := r.subscriptions
 	r.mu.Unlock()
 	at := slices.IndexFunc(list, func(s bcp.ActiveSubscription) bool {
-		return s.SubscriptionID == p.subscription && s.Controller == p.controller
+		return s.SubscriptionID == p.SubscriptionID && s.Controller == p.Controller
 	})
 	if at < 0 {
 		var there []string
 		for _, s := range list {
 			there = append(there, fmt.Sprintf("%s of %s", s.SubscriptionID, s.Controller))
 		}
-		return nil, newFault(bcp.SubscriptionNotFound).saying("%s", bcp.ReaderDetail(bcp.SubscriptionNotFound, 0, "", p.subscription, p.controller)).
+		return nil, newFault(bcp.SubscriptionNotFound).saying("%s", bcp.ReaderDetail(bcp.SubscriptionNotFound, 0, "", p.SubscriptionID, p.Controller)).
 			next("publish against one of: %s", strings.Join(there, ", "))
 	}
 	v, _ := validator(list[at].Spec, bcp.Settings{Subscriptions: 1}) // or only the gateway can judge
-	if f := checkAnswer(v, p.response); f != nil {
+	if f := checkAnswer(v, p.Response); f != nil {
 		return nil, f
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	result, err := r.agent.Push(ctx, p.controller, p.subscription, jsontext.Value(p.response), agents.PushOptions{PushID: p.pushID})
+	result, err := r.agent.Push(ctx, p.Controller, p.SubscriptionID, p.Response, agents.PushOptions{PushID: p.PushID})
 	if err != nil {
 		f := refused(err, bcp.SubscriptionNotFound)
 		if f.Code == bcp.Unavailable {
-			f.next("try again with push_id %q and everything else the same: it is never charged twice", p.pushID)
+			f.next("try again with push_id %q and everything else the same: it is never charged twice", p.PushID)
 		}
 		return nil, f
 	}
