@@ -242,7 +242,7 @@ func (x *exported) half(name string) {
 	def := must(meshdir.Folder{Dir: x.dir}.Load())(x.t)
 	b := must(accounts.CompileCluster(x.store(), subjects.Permissions(def), time.Now()))(x.t)
 	creds := must(os.ReadFile(filepath.Join(x.files, keys.ExportedSystem)))(x.t)
-	pusher := must(server.ConnectPusher(x.cluster.NodeURL(0), creds))(x.t)
+	pusher := must(server.ConnectPusher(x.t.Context(), x.cluster.NodeURL(0), creds))(x.t)
 	defer pusher.Close()
 	account, _ := b.Account(name)
 	must(pusher.Push(x.t.Context(), []accounts.Account{account}))(x.t)

@@ -40,14 +40,23 @@ var errNotToPush = errors.New("these creds may not push")
 type Pusher struct {
 	nc      *nats.Conn
 	servers map[string]string // names by id, of those that answer
+	silent  int               // of those that others know
 }
 
-// ConnectPusher connects to servers of a cluster with the text of creds that may push.
-func ConnectPusher(url string, creds []byte, options ...nats.Option) (*Pusher, error) {
+// ConnectPusher connects to servers of a cluster with the text of creds that may push, and finds those that answer.
+func ConnectPusher(ctx context.Context, url string, creds []byte, options ...nats.Option) (*Pusher, error) {
 	nc, err := nats.Connect(url, append(slices.Clip(options), nats.Name("bcpmesh accounts push"), nats.UserCredentialBytes(creds),
 		nats.CustomInboxPrefix(subjects.PushInbox), nats.NoReconnect(), nats.Timeout(pushTimeout),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...) // what was refused is not answered
-	return &Pusher{nc: nc}, err
+	if err != nil {
+		return nil, err
+	}
+	p := &Pusher{nc: nc, servers: map[string]string{}}
+	if err := p.meet(ctx); err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("%w: %w", ErrNoServer, err)
+	}
+	return p, nil
 }
 
 // Close disconnects.
@@ -56,12 +65,7 @@ func (p *Pusher) Close() { p.nc.Close() }
 // Push gives the servers those accounts that one of them has otherwise. After an error some servers may have some of them:
 // the next push leaves those out.
 func (p *Pusher) Push(ctx context.Context, list []accounts.Account) (Pushed, error) {
-	result := Pushed{Updated: []string{}}
-	size, err := p.meet(ctx)
-	if err != nil {
-		return result, fmt.Errorf("%w: %w", ErrNoServer, err)
-	}
-	result.Silent = max(0, size-len(p.servers))
+	result := Pushed{Silent: p.silent, Updated: []string{}}
 	var changed []accounts.Account
 	for _, account := range list {
 		kept, err := p.kept(ctx, account)
@@ -123,10 +127,9 @@ func untilAll(enough bool) time.Duration {
 }
 
 // meet finds the servers that answer, and how many there should be.
-func (p *Pusher) meet(ctx context.Context) (size int, err error) {
-	known := 1 // also of before they were restarted
-	size, p.servers = 1, map[string]string{}
-	err = p.ask(ctx, subjects.PingServers, nil, func(m *nats.Msg) time.Duration {
+func (p *Pusher) meet(ctx context.Context) error {
+	known, size := 1, 1 // known are also those of before they were restarted
+	err := p.ask(ctx, subjects.PingServers, nil, func(m *nats.Msg) time.Duration {
 		var s natsserver.ServerStatsMsg
 		if json.Unmarshal(m.Data, &s) == nil && s.Server.ID != "" {
 			p.servers[s.Server.ID] = s.Server.Name
@@ -143,7 +146,8 @@ func (p *Pusher) meet(ctx context.Context) (size int, err error) {
 	if err == nil && len(p.servers) == 0 {
 		err = nats.ErrTimeout
 	}
-	return size, err
+	p.silent = max(0, size-len(p.servers))
+	return err
 }
 
 // kept reports whether each server keeps an account as it is.

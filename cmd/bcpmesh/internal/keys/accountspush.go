@@ -55,13 +55,18 @@ func (f *PushFlags) Run(ctx context.Context, p *cli.Program, args []string) erro
 	} else if len(remotes) == 0 {
 		return cli.Failf("the accounts in %s were never exported", cli.Quoted(folder.State)).WithHint("bcpmesh accounts export")
 	}
+	pusher, err := f.pusher(ctx)
+	if err != nil {
+		return err
+	}
+	defer pusher.Close()
 	next, err := accounts.CompileCluster(store, subjects.Permissions(def), time.Now())
 	if err != nil {
 		return err
 	}
 	var result Pushed
-	if result.Pushed, err = f.push(ctx, next.Accounts); err != nil {
-		return err
+	if result.Pushed, err = pusher.Push(ctx, next.Accounts); err != nil {
+		return cli.Failf("%s", err).WithHint("push again: accounts that servers already have are skipped")
 	}
 	if err := f.remember(folder); err != nil {
 		return err
@@ -74,32 +79,27 @@ func (f *PushFlags) Run(ctx context.Context, p *cli.Program, args []string) erro
 	return showPushed(p, result, unrecorded)
 }
 
-// push gives the servers those accounts that one of them has otherwise.
-func (f *PushFlags) push(ctx context.Context, list []accounts.Account) (server.Pushed, error) {
+// pusher connects to the servers.
+func (f *PushFlags) pusher(ctx context.Context) (*server.Pusher, error) {
 	creds, err := cli.ReadFile(f.Creds, cli.MaxSmallFile)
 	if err != nil {
-		return server.Pushed{}, err
+		return nil, err
 	}
 	if _, err := jwt.ParseDecoratedUserNKey(creds); err != nil {
-		return server.Pushed{}, cli.Failf("%s holds no credentials", cli.Quoted(f.Creds)).WithHint("bcpmesh accounts export writes %s", ExportedSystem)
+		return nil, cli.Failf("%s holds no credentials", cli.Quoted(f.Creds)).WithHint("bcpmesh accounts export writes %s", ExportedSystem)
 	}
 	secure, err := meshdir.Trust{CA: f.CA}.Options()
 	if err != nil {
-		return server.Pushed{}, err
+		return nil, err
 	}
-	pusher, err := server.ConnectPusher(f.URL, creds, secure...)
-	if err != nil {
-		return server.Pushed{}, meshdir.NotReached(f.URL, err)
-	}
-	defer pusher.Close()
-	pushed, err := pusher.Push(ctx, list)
+	pusher, err := server.ConnectPusher(ctx, f.URL, creds, secure...)
 	switch {
 	case errors.Is(err, server.ErrNoServer):
-		err = cli.Failf("%s", err).WithHint("--creds is %s of the export, and the cluster's operator is that of this mesh", ExportedSystem)
+		return nil, cli.Failf("%s", err).WithHint("--creds is %s of the export, and the cluster's operator is that of this mesh", ExportedSystem)
 	case err != nil:
-		err = cli.Failf("%s", err).WithHint("push again: accounts that servers already have are skipped")
+		return nil, meshdir.NotReached(f.URL, err)
 	}
-	return pushed, err
+	return pusher, nil
 }
 
 // remember has the commands with the keys find the cluster, unless a mesh of one
