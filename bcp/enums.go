@@ -42,18 +42,18 @@ const (
 
 // Sandbox says what keeps an agent's command from what the mesh can do (PROTOCOL
 // P7.5). The zero value is that nobody has said so: such a command is not started.
-type Sandbox uint8
+type Sandbox string
 
 // What confines a command.
 const (
 	// SandboxNone is nothing: the command runs as the user of the mesh, and can read
 	// its keys and its journal. The definition accepts that.
-	SandboxNone Sandbox = 1
+	SandboxNone Sandbox = "none"
 	// SandboxOwn is the command itself: it runs the agent as another user, or apart.
-	SandboxOwn Sandbox = 2
+	SandboxOwn Sandbox = "own"
 	// SandboxRequired is the mesh: the command, or what reads for a model, runs confined,
 	// without files, network and creds, or it is not started.
-	SandboxRequired Sandbox = 3
+	SandboxRequired Sandbox = "required"
 )
 
 // OnAnomaly is what happens to an answer with anomalies (PROTOCOL P3.6). Its
@@ -113,7 +113,6 @@ const (
 var (
 	roleWords     = []string{"", "controller", "reader", "approver", "auditor", "operator", "keeper", "planner", "tool", "dispatcher", "subplanner"}
 	encodingWords = []string{"", "json", "msgpack"}
-	sandboxWords  = []string{"", "none", "own", "required"}
 	anomalyWords  = []string{"hold", "reject", "flag", "hold_all"}
 	typeWords     = []string{"", "boolean", "enum", "integer", "sealed"}
 	formatWords   = []string{"", "person_name", "date", "email", "short_text", "short_list", "integer", "boolean", "enum", "time", "vocabulary", "summary"}
@@ -125,7 +124,6 @@ func (r Role) IsAgent() bool { return r == RoleController || r == RoleReader }
 
 func (r Role) String() string      { return wire.Word(roleWords, r) }
 func (e Encoding) String() string  { return wire.Word(encodingWords, e) }
-func (s Sandbox) String() string   { return wire.Word(sandboxWords, s) }
 func (a OnAnomaly) String() string { return wire.Word(anomalyWords, a) }
 func (t Type) String() string      { return wire.Word(typeWords, t) }
 func (f Format) String() string    { return wire.Word(formatWords, f) }
@@ -135,7 +133,6 @@ func (o Outcome) String() string   { return wire.Word(outcomeWords, o) }
 
 func (r Role) MarshalText() ([]byte, error)      { return wire.MarshalWord(roleWords, r) }
 func (e Encoding) MarshalText() ([]byte, error)  { return wire.MarshalWord(encodingWords, e) }
-func (s Sandbox) MarshalText() ([]byte, error)   { return wire.MarshalWord(sandboxWords, s) }
 func (a OnAnomaly) MarshalText() ([]byte, error) { return wire.MarshalWord(anomalyWords, a) }
 func (t Type) MarshalText() ([]byte, error)      { return wire.MarshalWord(typeWords, t) }
 func (f Format) MarshalText() ([]byte, error)    { return wire.MarshalWord(formatWords, f) }
@@ -143,7 +140,6 @@ func (o Outcome) MarshalText() ([]byte, error)   { return wire.MarshalWord(outco
 
 func (r *Role) UnmarshalText(b []byte) error      { return wire.ParseWord(roleWords, b, r) }
 func (e *Encoding) UnmarshalText(b []byte) error  { return wire.ParseWord(encodingWords, b, e) }
-func (s *Sandbox) UnmarshalText(b []byte) error   { return wire.ParseWord(sandboxWords, b, s) }
 func (a *OnAnomaly) UnmarshalText(b []byte) error { return wire.ParseWord(anomalyWords, b, a) }
 func (t *Type) UnmarshalText(b []byte) error      { return wire.ParseWord(typeWords, b, t) }
 func (f *Format) UnmarshalText(b []byte) error {

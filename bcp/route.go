@@ -24,37 +24,25 @@ func (s *Severity) UnmarshalText(b []byte) error { return wire.ParseWord(severit
 func (s Severity) MarshalText() ([]byte, error)  { return wire.MarshalWord(severityWords, s) }
 
 // WebhookFormat is the shape of what is posted to a webhook.
-type WebhookFormat uint8
+type WebhookFormat string
 
 // The shapes.
 const (
-	WebhookJSON  WebhookFormat = 1 // our own
-	WebhookSlack WebhookFormat = 2 // of Slack's incoming webhooks
-	WebhookNtfy  WebhookFormat = 3 // text, with the headers of ntfy
-	WebhookTeams WebhookFormat = 4 // of the workflows of Microsoft Teams: an adaptive card
+	WebhookJSON  WebhookFormat = "json"  // our own
+	WebhookSlack WebhookFormat = "slack" // of Slack's incoming webhooks
+	WebhookNtfy  WebhookFormat = "ntfy"  // text, with the headers of ntfy
+	WebhookTeams WebhookFormat = "teams" // of the workflows of Microsoft Teams: an adaptive card
 )
 
-var webhookWords = []string{"", "json", "slack", "ntfy", "teams"}
-
-func (f WebhookFormat) String() string                { return wire.Word(webhookWords, f) }
-func (f *WebhookFormat) UnmarshalText(b []byte) error { return wire.ParseWord(webhookWords, b, f) }
-func (f WebhookFormat) MarshalText() ([]byte, error)  { return wire.MarshalWord(webhookWords, f) }
-
 // NoticeTopic is what a person can be notified of.
-type NoticeTopic uint8
+type NoticeTopic string
 
 // The topics.
 const (
-	TopicHeld        NoticeTopic = 1 // something waits for a decision
-	TopicAlerts      NoticeTopic = 2 // every other alert
-	TopicCredentials NoticeTopic = 3 // credentials that expire soon
+	TopicHeld        NoticeTopic = "held"        // something waits for a decision
+	TopicAlerts      NoticeTopic = "alerts"      // every other alert
+	TopicCredentials NoticeTopic = "credentials" // credentials that expire soon
 )
-
-var topicWords = []string{"", "held", "alerts", "credentials"}
-
-func (t NoticeTopic) String() string                { return wire.Word(topicWords, t) }
-func (t NoticeTopic) MarshalText() ([]byte, error)  { return wire.MarshalWord(topicWords, t) }
-func (t *NoticeTopic) UnmarshalText(b []byte) error { return wire.ParseWord(topicWords, b, t) }
 
 // SecretName says where a secret is: in a variable of the environment, or in a file.
 // Both empty is none.

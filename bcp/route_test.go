@@ -10,7 +10,7 @@ import (
 func TestSeverities(t *testing.T) {
 	t.Parallel()
 	for _, kind := range append(AlertKinds(), AlertJournal, AlertDamaged, "of another version") {
-		failIf(t, kind.Severity() == 0 || kind.Topic() == 0,
+		failIf(t, kind.Severity() == 0 || kind.Topic() == "",
 			"%s has severity %s and topic %s", kind, kind.Severity(), kind.Topic())
 	}
 	failIf(t, AlertKind("").Severity() != 0 || Severity(0).String() != "invalid", "what is no alert is told")

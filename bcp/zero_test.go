@@ -76,7 +76,6 @@ func TestWords(t *testing.T) {
 	for n := 1; n < 256; n++ {
 		words(t, bcp.Role(n), func(b []byte) (bcp.Role, error) { var v bcp.Role; err := v.UnmarshalText(b); return v, err })
 		words(t, bcp.Encoding(n), func(b []byte) (bcp.Encoding, error) { var v bcp.Encoding; err := v.UnmarshalText(b); return v, err })
-		words(t, bcp.Sandbox(n), func(b []byte) (bcp.Sandbox, error) { var v bcp.Sandbox; err := v.UnmarshalText(b); return v, err })
 		words(t, bcp.OnAnomaly(n-1), func(b []byte) (bcp.OnAnomaly, error) { var v bcp.OnAnomaly; err := v.UnmarshalText(b); return v, err })
 		words(t, bcp.Type(n), func(b []byte) (bcp.Type, error) { var v bcp.Type; err := v.UnmarshalText(b); return v, err })
 		if bcp.Format(n) != bcp.FormatSummary {

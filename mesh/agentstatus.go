@@ -126,7 +126,7 @@ func agentStatus(a *bcp.Agent, roles []bcp.Role, open []status.ClientConnection,
 		s.NotStarted = "it has no command: somebody else starts it"
 	case !supervised:
 		s.NotStarted = "a mesh on a cluster starts no commands"
-	case a.Sandbox == 0:
+	case a.Sandbox == "":
 		s.NotStarted = "nothing confines its command, and its definition does not accept that"
 	default:
 		s.Command = &command.Command

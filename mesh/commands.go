@@ -252,7 +252,7 @@ func (c *commands) environment(names []string) []string {
 // accepted or not possible.
 func (c *Config) agentCommand(a *bcp.Agent) []string {
 	switch {
-	case a.Sandbox == 0, a.OnDemand: // not accepted, or waits for a task
+	case a.Sandbox == "", a.OnDemand: // not accepted, or waits for a task
 		return nil
 	case a.Builtin && len(c.Builtin) > 0:
 		return append(slices.Clone(c.Builtin), string(a.Name))

@@ -119,7 +119,7 @@ func (b *builder) builtin(m *bcp.Mesh, a *agentForm) {
 	}
 	b.readByTools(m, a)
 	switch a.Sandbox {
-	case 0:
+	case "":
 		a.Sandbox = bcp.SandboxRequired
 	case bcp.SandboxOwn:
 		a.errorf("sandbox", CodeBadValue, "builtin is confined by the mesh: expected required or none")

@@ -14,7 +14,7 @@ func (b *builder) command(a *agentForm) {
 		a.warnf("files", CodeNoEffect, "no effect: only a command with `sandbox: required` is kept from other files")
 	}
 	if len(a.Command) == 0 {
-		if a.Sandbox != 0 && !a.Builtin {
+		if a.Sandbox != "" && !a.Builtin {
 			a.warnf("sandbox", CodeNoEffect, "no effect: the agent has no command")
 		}
 		return
@@ -27,7 +27,7 @@ func (b *builder) command(a *agentForm) {
 
 // startable judges a command, and whether something is said to confine it.
 func (b *builder) startable(o *object, command []string, sandbox bcp.Sandbox) {
-	if sandbox == 0 {
+	if sandbox == "" {
 		if !o.written("sandbox") { // else it is wrong, as was said
 			o.errorf("command", CodeCommandUser, "it would run as the user of the mesh, who can read its keys and its journal: say what confines it, as `sandbox: required` (the mesh; no service of tools), `sandbox: own` (itself, or sudo -u, docker, bwrap and the like), or `sandbox: none`, which accepts that")
 		}

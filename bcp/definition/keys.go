@@ -164,6 +164,8 @@ func (k *Key) infer(of map[reflect.Type]*Level) {
 	}
 }
 
+var sandboxes = []string{"none", "own", "required"}
+
 // wordsOf returns the wire words of an enumeration of package bcp.
 func wordsOf[T interface {
 	~uint8
@@ -277,7 +279,7 @@ var (
 			Doc: "US dollars that the model may cost. A call reserves the most that it can cost."},
 		{Name: "token_budget", Field: &ofAgent.Run.TokenBudget, Words: []string{"none"}, Min: 1, Max: 1 << 40, Default: "none", Rule: "A1, P15.3", Doc: "Tokens that the model may use, requests and replies together."},
 		{Name: "cost_window", Field: &ofAgent.Run.Window, Min: minute, Max: year, Default: "24h", Rule: "A1, P15.3", Doc: "The sliding window of both budgets."},
-		{Name: "sandbox", Field: &ofAgent.Sandbox, Words: wordsOf[bcp.Sandbox](1, 3), DefaultRule: "a command needs it, but for builtin", Rule: "P1.3, P7.5",
+		{Name: "sandbox", Field: &ofAgent.Sandbox, Words: sandboxes, DefaultRule: "a command needs it, but for builtin", Rule: "P1.3, P7.5",
 			Doc: "What confines the command (sandbox.md): the mesh, itself, or nothing."},
 		{Name: "files", Field: &ofAgent.Files, Max: 64, DefaultRule: "none", Rule: "P7.5", Doc: "Folders that the tool files, or a command with sandbox: required, may read, relative to mesh.yaml."},
 		{Name: "mailbox", Field: &ofAgent.Mailbox, Min: 1, Max: 4096, DefaultRule: "none", Rule: "A1", Doc: "The Maildir that the tool mailbox reads, relative to mesh.yaml; or imaps://user@host/INBOX."},
@@ -378,14 +380,14 @@ var (
 		{Name: "name", Field: &ofNotify.Name, Unique: true, Type: TypeName, Required: true, Rule: "P4.6", Doc: "Names the route in logs and metrics."},
 		{Name: "person", Field: &ofNotify.Person, DefaultRule: "nobody's: held items are told without their ids", Rule: "P4.6, P10", Doc: "The approver or auditor whom it reaches."},
 		{Name: "webhook", Field: &ofNotify.Webhook, DefaultRule: "none", OneOf: true, Rule: "P4.6", Doc: "The URL to post to."},
-		{Name: "format", Field: &ofNotify.Format, Words: wordsOf[bcp.WebhookFormat](1, 4), Default: "json", Needs: []string{"webhook"}, Rule: "P4.6", Doc: "The format of the posts to the webhook."},
+		{Name: "format", Field: &ofNotify.Format, Words: []string{"json", "slack", "ntfy", "teams"}, Default: "json", Needs: []string{"webhook"}, Rule: "P4.6", Doc: "The format of the posts to the webhook."},
 		{Name: "mail_server", Field: &ofNotify.MailServer, Type: TypeServer, DefaultRule: "none", OneOf: true, Needs: []string{"mail_from", "mail_to"}, Rule: "P4.6", Doc: "The SMTP server: STARTTLS, or TLS at port 465, unless it is on this machine."},
 		{Name: "mail_user", Field: &ofNotify.MailUser, Min: 1, Max: 256, DefaultRule: "no login", Needs: []string{"mail_server", "mail_password"}, Rule: "P4.6", Doc: "The user at the mail server."},
 		{Name: "mail_password", Field: &ofNotify.Password, DefaultRule: "none; required with mail_user", Needs: []string{"mail_user"}, Rule: "P4.6", Doc: "Its password."},
 		{Name: "mail_from", Field: &ofNotify.MailFrom, Type: TypeMailAddress, DefaultRule: "required with mail_server", Needs: []string{"mail_server"}, Rule: "P4.6", Doc: "The address that mail comes from."},
 		{Name: "mail_to", Field: &ofNotify.MailTo, Type: TypeMailAddresses, Min: 1, Max: 32, DefaultRule: "required with mail_server", Needs: []string{"mail_server"}, Rule: "P4.6", Doc: "The addresses that mail goes to."},
 		{Name: "command", Field: &ofNotify.Command, Min: 1, Max: 256, DefaultRule: "none", OneOf: true, Rule: "P4.6", Doc: "A program that gets the message as JSON on stdin."},
-		{Name: "for", Field: &ofNotify.Topics, Type: TypeChoices, Words: wordsOf[bcp.NoticeTopic](1, 3), Min: 1, Max: 3, DefaultRule: "held, alerts and credentials", Rule: "P4.6", Doc: "The kinds of notifications."},
+		{Name: "for", Field: &ofNotify.Topics, Type: TypeChoices, Words: []string{"held", "alerts", "credentials"}, Min: 1, Max: 3, DefaultRule: "held, alerts and credentials", Rule: "P4.6", Doc: "The kinds of notifications."},
 		{Name: "severity", Field: &ofNotify.Severity, Words: wordsOf[bcp.Severity](1, 3), Default: "warning", Rule: "P4.6", Doc: "The lowest severity that is notified."},
 		{Name: "repeat", Field: &ofNotify.Repeat, Words: []string{"none"}, Min: minute, Max: 7 * day, Default: "none", Rule: "P4.6", Doc: "How often a held item is notified again, until somebody has looked at it."},
 		{Name: "gather", Field: &ofNotify.Gather, Min: 1, Max: hour, Default: "30s", Rule: "P4.6", Doc: "After five messages, at most one in this time."},
@@ -520,7 +522,7 @@ var (
 		{Name: "url", Field: &ofMCPServer.URL, Min: 1, Max: 256, DefaultRule: "there is a command", OneOf: true, Rule: "A1", Doc: "A server over streamable HTTP; http only on this machine."},
 		{Name: "key", Field: &ofMCPServer.Key, Type: TypeKeyPlace, DefaultRule: "none", Needs: []string{"url"}, Rule: "A1", Doc: "The bearer token for the url."},
 		{Name: "environment", Field: &ofMCPServer.Environment, Type: TypeVariables, Min: 1, Max: 64, DefaultRule: "none", Needs: []string{"command"}, Rule: "P7.5", Doc: "Environment variables that the server gets besides PATH, HOME and the like."},
-		{Name: "sandbox", Field: &ofMCPServer.Sandbox, Words: wordsOf[bcp.Sandbox](1, 3), DefaultRule: "a command needs it", Needs: []string{"command"}, Rule: "P7.5", Doc: "What confines the server, as of an agent (tools.md)."},
+		{Name: "sandbox", Field: &ofMCPServer.Sandbox, Words: sandboxes, DefaultRule: "a command needs it", Needs: []string{"command"}, Rule: "P7.5", Doc: "What confines the server, as of an agent (tools.md)."},
 		{Name: "tools", Field: &ofMCPServer.ToolEntries, Min: 1, Max: kernel.MaxTools, Required: true, Rule: "A7", Doc: "Its tools that agents may name."},
 	})
 	ofMCPTool    mcpToolForm

@@ -28,7 +28,7 @@ func TestMCPServers(t *testing.T) {
 		t.Errorf("%+v %+v", server, tool)
 	}
 	far, _ := m.MCPTool("mcp__far__find")
-	failIf(t, far == nil || far.URL != "https://mcp.example.com/mcp" || far.Key != "env:NOTES_KEY" || far.Sandbox != 0, "%+v", far)
+	failIf(t, far == nil || far.URL != "https://mcp.example.com/mcp" || far.Key != "env:NOTES_KEY" || far.Sandbox != "", "%+v", far)
 	a, _ := m.Agent("reader")
 	failIf(t, a.Tools[0] != "mcp__notes__find", "%+v", a)
 

@@ -14,7 +14,7 @@ func (b *builder) routes(m *bcp.Mesh) {
 			r.Topics = []bcp.NoticeTopic{bcp.TopicHeld, bcp.TopicAlerts, bcp.TopicCredentials}
 		}
 		if r.has("command") && b.site.Find != nil {
-			if err := b.site.Find(r.Command, 0); err != nil {
+			if err := b.site.Find(r.Command, ""); err != nil {
 				r.errorf("command", CodeNoCommand, "it cannot be started: %s", err)
 			}
 		}

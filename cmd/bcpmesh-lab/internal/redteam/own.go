@@ -38,7 +38,7 @@ func Quiet(definition *bcp.Mesh) *bcp.Mesh {
 	quiet.Notify, quiet.RequireWitness, quiet.Replicas = nil, 0, 1
 	quiet.Agents = slices.Clone(definition.Agents)
 	for i := range quiet.Agents {
-		quiet.Agents[i].Command, quiet.Agents[i].Builtin, quiet.Agents[i].Sandbox = nil, false, 0
+		quiet.Agents[i].Command, quiet.Agents[i].Builtin, quiet.Agents[i].Sandbox = nil, false, ""
 	}
 	return &quiet
 }
