@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -211,12 +209,9 @@ func (r *Reader) encode(message bcp.Response, answer any) ([]byte, error) {
 		message.NotEnoughInformation = true
 		return bcp.Encode(message, r.conn.options.Encoding)
 	}
-	b, err := json.Marshal(answer, json.Deterministic(true))
-	if err != nil {
-		return nil, fmt.Errorf("agents: encoding an answer: %w", err)
-	}
-	if message.Response = jsontext.Value(b); message.Response.Kind() != '{' {
-		return nil, ErrNotObject
+	var err error
+	if message.Response, err = encodeResponse(answer); err != nil {
+		return nil, err
 	}
 	return bcp.Encode(message, r.conn.options.Encoding)
 }
