@@ -1,15 +1,13 @@
 package cell
 
 import (
-	"bufio"
+	"context"
 	"errors"
-	"fmt"
 	"io"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
@@ -40,22 +38,13 @@ func TestCallsAreMadeAgain(t *testing.T) {
 			toKeeper, fromCell := io.Pipe()
 			toCell, fromKeeper := io.Pipe()
 			calls := 0
-			go func() {
-				lines := bufio.NewScanner(toKeeper)
-				for lines.Scan() {
-					var m struct {
-						ID jsontext.Value `json:"id"`
-					}
-					if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-						t.Error(err)
-					}
-					if calls++; calls <= c.fails {
-						_, _ = fmt.Fprintf(fromKeeper, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"x","data":{"code":%q}}}`+"\n", m.ID, c.code)
-					} else {
-						_, _ = fmt.Fprintf(fromKeeper, `{"jsonrpc":"2.0","id":%s,"result":{"stop":"end","usage":{"Input":0,"CacheRead":0,"CacheWrite":0,"Output":0}}}`+"\n", m.ID)
-					}
+			keeper := stdio.NewClient(fromKeeper, map[string]stdio.Method{"model": func(context.Context, jsontext.Value) (any, error) {
+				if calls++; calls <= c.fails {
+					return nil, &stdio.CallError{Code: c.code, Message: "x"}
 				}
-			}()
+				return &llm.Reply{Stop: llm.StopEnd}, nil
+			}})
+			go func() { _ = keeper.Run(t.Context(), toKeeper, maxLine) }() // until the pipe is closed
 			door := stdio.NewClient(fromCell, nil)
 			ended := make(chan error, 1)
 			go func() { ended <- door.Run(t.Context(), toCell, maxLine) }()

@@ -8,9 +8,6 @@ import (
 // PauseFor makes a program be run again after another pause.
 func (p *Program) PauseFor(d time.Duration) { p.pause = d }
 
-// ReadAnswer is ParseAnswer.
-var ReadAnswer = ParseAnswer
-
 // MaxAnswer is maxAnswer.
 const MaxAnswer = maxAnswer
 

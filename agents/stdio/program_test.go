@@ -105,7 +105,7 @@ func TestNotEnoughInformation(t *testing.T) {
 		{`{"not_enough_information": true, "urgent": true}`, urgent, false},
 		{`{"not_enough_information": true}`, field, false},
 	} {
-		answer, err := stdio.ReadAnswer([]byte(c.printed), c.spec)
+		answer, err := stdio.ParseAnswer([]byte(c.printed), c.spec)
 		if _, unknown := answer.(agents.NotEnoughInformation); err != nil || unknown != c.unknown {
 			t.Errorf("%q: %v, %v", c.printed, answer, err)
 		}
@@ -118,7 +118,7 @@ func TestNotEnoughInformation(t *testing.T) {
 func TestWholeNumbersOfAnswers(t *testing.T) {
 	t.Parallel()
 	for printed, want := range map[string]string{`{"n": 12.0}`: `{"n": 12}`, "\ufeff{\"n\":1.2e1}": `{"n":12}`, `{"n":12.5}`: "", `{"n":1e99}`: "", `{"n":null}`: ""} {
-		answer, err := stdio.ReadAnswer([]byte(printed), urgent)
+		answer, err := stdio.ParseAnswer([]byte(printed), urgent)
 		bcptest.FailIf(t, (err == nil) != (want != "") || err == nil && fmt.Sprint(answer) != want, "%q: %v, %v", printed, answer, err)
 	}
 }
@@ -240,7 +240,7 @@ func FuzzAnswer(f *testing.F) {
 	}
 	known := map[string]bool{}
 	f.Fuzz(func(t *testing.T, printed []byte) {
-		answer, err := stdio.ReadAnswer(printed, urgent)
+		answer, err := stdio.ParseAnswer(printed, urgent)
 		var failed *stdio.RunError
 		switch value := answer.(type) {
 		case jsontext.Value:
