@@ -50,33 +50,12 @@ type cast struct {
 
 var everybody = cast{requests: []int8{0, 1}, pushes: []int8{0, 1}, approvers: 2, standby: true, clock: true, batches: true}
 
-// play is a game of a cast.
-type play struct {
-	archive *archive
-	cast    cast
-}
-
-func newPlay(r revert, c cast) play { return play{newArchive(r), c} }
-
-func (p play) begin() *world                                 { return p.archive.begin() }
-func (p play) actions(w *world) []action                     { return p.cast.actions(p.archive, w) }
-func (p play) key(w *world) [16]byte                         { return w.key(p.archive.revert == revert{}) } // the fences are whole
-func (p play) rests(w *world) bool                           { return w.rests() }
-func (p play) ends(w *world) bool                            { return w.tip.wrong != nil }
-func (p play) made() int                                     { return p.archive.made }
-func (p play) check(w *world, promise string) (breach, bool) { return w.check(promise) }
-
-func (p play) after(w *world, act action) (*world, bool) {
-	next := p.cast.after(p.archive, w, act)
-	return next, next != nil
-}
-
 // actions are all that may happen now.
-func (c *cast) actions(a *archive, w *world) (all []action) {
+func (a *archive) actions(w *world) (all []action) {
 	add := func(kind actionKind, n int, said message) { all = append(all, action{kind, int8(n), said}) }
-	messages := c.messages(w)
+	messages := a.cast.messages(w)
 	for n := range w.gateways {
-		if n > 0 && !c.standby {
+		if n > 0 && !a.cast.standby {
 			break
 		}
 		switch g := &w.gateways[n]; g.phase {
@@ -95,7 +74,7 @@ func (c *cast) actions(a *archive, w *world) (all []action) {
 			}
 			add(crashes, n, message{})
 		case writing:
-			if c.batches && g.by.second.kind == nothing && g.by.first.kind != nothing && !g.blind && !a.revert.early {
+			if a.cast.batches && g.by.second.kind == nothing && g.by.first.kind != nothing && !g.blind && !a.revert.early {
 				for _, m := range messages {
 					if m != g.by.first {
 						add(joins, n, m)
@@ -112,10 +91,10 @@ func (c *cast) actions(a *archive, w *world) (all []action) {
 	for i := range w.late {
 		add(lands, i, message{})
 	}
-	if c.standby {
+	if a.cast.standby {
 		add(passes, 0, message{})
 	}
-	if c.clock && w.now == 0 {
+	if a.cast.clock && w.now == 0 {
 		add(timePasses, 0, message{})
 	}
 	return all
@@ -168,8 +147,8 @@ func (w *world) send(m message) {
 	}
 }
 
-// after is the world after an action, nil if it changes nothing.
-func (c *cast) after(a *archive, w *world, act action) *world {
+// after is the world after an action; it is false if that changes nothing.
+func (a *archive) after(w *world, act action) (*world, bool) {
 	w = w.clone()
 	switch act.kind {
 	case opens:
@@ -177,7 +156,7 @@ func (c *cast) after(a *archive, w *world, act action) *world {
 	case takes, joins:
 		w.send(act.said)
 		if !a.take(w, act.n, act.said) {
-			return nil
+			return nil, false
 		}
 	case hears:
 		a.reply(w, act.n)
@@ -200,11 +179,11 @@ func (c *cast) after(a *archive, w *world, act action) *world {
 			w.late = slices.Delete(w.late, i, i+1)
 		}
 	}
-	return w
+	return w, true
 }
 
-// check returns the promise that the world breaks, if it is among those, or any.
-func (w *world) check(promise string) (breach, bool) {
+// check returns the promises that the world breaks.
+func (a *archive) check(w *world) []breach {
 	found := slices.Concat(w.tip.books.breaches, w.breaches)
 	if w.tip.wrong != nil {
 		found = append(found, breach{replays, fmt.Sprintf("after %d decisions: %v", w.tip.count, w.tip.wrong)})
@@ -218,22 +197,21 @@ func (w *world) check(promise string) (breach, bool) {
 			found = append(found, breach{replays, fmt.Sprintf("gateway %s serves from a record that the journal does not have", letters[n])})
 		}
 	}
-	i := slices.IndexFunc(found, func(b breach) bool { return promise == "" || b.promise == promise })
-	if i < 0 {
-		return breach{}, false
-	}
-	return found[i], true
+	return found
 }
 
 // rests reports whether nothing is left to do: the gateway with the lease serves from
 // the newest record, and nobody waits for anything.
-func (w *world) rests() bool {
+func (a *archive) rests(w *world) bool {
 	g, other := &w.gateways[w.lease], &w.gateways[1-w.lease]
 	if g.phase != serving || g.base != w.tip || other.phase != down || len(w.late) > 0 || len(w.tip.queries) > 0 || len(w.tip.outbox) > 0 {
 		return false
 	}
 	return !slices.ContainsFunc(w.tip.books.items, func(it bookedItem) bool { return it.decided == 0 })
 }
+
+// ends reports whether the journal makes no state any more.
+func (a *archive) ends(w *world) bool { return w.tip.wrong != nil }
 
 // has reports whether the journal has a record.
 func (r *record) has(other *record) bool {
@@ -248,7 +226,8 @@ func (r *record) has(other *record) bool {
 // key is the same for two worlds that differ in names alone. With fences, a gateway
 // that another one followed is one like any such: whatever it decides is refused, and
 // it releases nothing.
-func (w *world) key(fences bool) [16]byte {
+func (a *archive) key(w *world) [16]byte {
+	fences := a.revert == revert{} // they are whole
 	k := keyWriter{b: make([]byte, 0, 1024)}
 	k.number(int(w.now))
 	k.number(int(w.lease))

@@ -32,26 +32,26 @@ func day() (turns []turn) {
 }
 
 // moments are the beginnings of the day, each as the way to get there.
-func moments(c *cast) [][]action {
-	a := newArchive(revert{})
+func moments(c cast) [][]action {
+	a := newArchive(revert{}, c)
 	w := a.begin()
 	all := [][]action{nil}
 	var way []action
 	for i, turn := range day() {
-		var next *world
-		for _, act := range c.actions(a, w) {
+		happens := false
+		for _, act := range a.actions(w) {
 			if act.kind != turn.kind || act.n != turn.gateway || act.said.kind != turn.said || act.said.kind != answer && act.said.n != turn.n {
 				continue
 			}
-			if next = c.after(a, w, act); next != nil {
-				way = append(way[:len(way):len(way)], act)
+			var next *world
+			if next, happens = a.after(w, act); happens {
+				way, w = append(way[:len(way):len(way)], act), next
 				break
 			}
 		}
-		if next == nil {
+		if !happens {
 			panic(fmt.Sprintf("turn %d of the day cannot be taken", i+1))
 		}
-		w = next
 		all = append(all, way)
 	}
 	return all

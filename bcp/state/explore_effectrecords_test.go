@@ -91,12 +91,11 @@ type change struct {
 
 // effects is a game about the calls of one run.
 type effects struct {
-	cast    effectCast
-	revert  effectRevert
-	kernel  *kernel.Kernel
-	root    *change
-	plan    string
-	changes int
+	cast   effectCast
+	revert effectRevert
+	kernel *kernel.Kernel
+	root   *change
+	plan   string
 }
 
 var morning = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
@@ -155,7 +154,6 @@ func (e *effects) record(prev *change, in input) *change {
 	}
 	c := &change{prev: prev, public: decided.AppendJSON(nil), private: decided.Private.AppendJSON(nil), intents: prev.intents,
 		overruled: prev.overruled, vouched: prev.vouched}
-	e.changes++
 	if err := s.Apply(&decided); err != nil {
 		panic(err)
 	}

@@ -97,7 +97,6 @@ const (
 func (e *effects) begin() *office {
 	return &office{tip: e.root}
 }
-func (e *effects) made() int { return e.changes }
 
 var effectWords = [...]string{"", "begins", "decides", "hears back", "hears nothing", "a late record arrives", "dies", "the lease passes", "sends a call", "the tool does a call", "the tool declines a call"}
 
@@ -314,7 +313,7 @@ func (e *effects) ends(w *office) bool { return w.tip.wrong != nil }
 
 func (e *effects) rests(w *office) bool { return w.tip.status != "" }
 
-func (e *effects) check(w *office, promise string) (breach, bool) {
+func (e *effects) check(w *office) []breach {
 	found := slices.Clone(w.found)
 	if w.tip.wrong != nil {
 		found = append(found, breach{effectReplays, w.tip.wrong.Error()})
@@ -332,11 +331,7 @@ func (e *effects) check(w *office, promise string) (breach, bool) {
 			}
 		}
 	}
-	i := slices.IndexFunc(found, func(b breach) bool { return promise == "" || b.promise == promise })
-	if i < 0 {
-		return breach{}, false
-	}
-	return found[i], true
+	return found
 }
 
 // names are those of the tools that are called.

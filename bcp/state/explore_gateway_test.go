@@ -87,7 +87,7 @@ func (a *archive) open(w *world, n int8) {
 	if a.revert.generous {
 		g.by.first = message{kind: renew}
 	}
-	g.phase, g.waiting, g.blind = starting, a.after(w.tip, g.by), false
+	g.phase, g.waiting, g.blind = starting, a.next(w.tip, g.by), false
 }
 
 // take decides a message, or only what is due, and writes the record (Gateway.step).
@@ -99,7 +99,7 @@ func (a *archive) take(w *world, n int8, m message) bool {
 		by = g.by
 		by.second = m
 	}
-	r := a.after(g.base, by)
+	r := a.next(g.base, by)
 	if r == nil {
 		return false
 	}
@@ -155,7 +155,7 @@ func (a *archive) timeout(w *world, n int8) {
 		g.base, g.waiting, g.phase = g.waiting, nil, serving
 	case a.revert.blind && g.phase == writing && !g.blind:
 		g.by.writer = "a" + g.by.writer[1:]
-		g.waiting, g.blind = a.after(g.base, g.by), true
+		g.waiting, g.blind = a.next(g.base, g.by), true
 	default:
 		g.phase, g.waiting, g.blind = reading, nil, false
 	}

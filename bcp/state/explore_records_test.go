@@ -48,17 +48,17 @@ type effect struct {
 	verdict bool   // its approver hears that it counted
 }
 
-// archive makes records.
+// archive makes records: it is the game of a cast.
 type archive struct {
 	config state.Config
 	revert revert
+	cast   cast
 	form   former
 	root   *record
-	made   int
 }
 
-func newArchive(r revert) *archive {
-	a := &archive{config: configuration(), revert: r, form: newFormer()}
+func newArchive(r revert, c cast) *archive {
+	a := &archive{config: configuration(), revert: r, cast: c, form: newFormer()}
 	a.root = &record{}
 	must(a.describe(a.root))
 	return a
@@ -93,10 +93,10 @@ func open(record []byte) (bcp.Decision, error) {
 	return d, err
 }
 
-// after decides what the step says on the state after base, as a gateway does that
+// next decides what the step says on the state after base, as a gateway does that
 // is about to write: each decision on the state that the one before left, and then
 // what is due. It returns nil if there is nothing to record.
-func (a *archive) after(base *record, by step) *record {
+func (a *archive) next(base *record, by step) *record {
 	if r, made := base.next[by]; made {
 		return r
 	}
@@ -180,7 +180,6 @@ var errDiffers = errors.New("the gateway's state differs from the replayed journ
 // settle replays a new record and notes what follows from it. Live is the state of
 // its gateway, which has to be the same.
 func (a *archive) settle(r *record, live []byte) {
-	a.made++
 	r.count = r.prev.count + len(r.decisions)
 	r.books = r.prev.books.after(r)
 	if r.wrong = r.prev.wrong; r.wrong != nil {

@@ -20,10 +20,8 @@ type game[W any, A fmt.Stringer] interface {
 	rests(W) bool
 	// ends reports whether nothing can happen any more, since something is wrong.
 	ends(W) bool
-	// check returns the promise that is broken, if it is this one, or any if it is empty.
-	check(w W, promise string) (breach, bool)
-	// made is how many records were made.
-	made() int
+	// check returns the promises that are broken.
+	check(W) []breach
 }
 
 // search goes through the worlds, nearest first.
@@ -125,9 +123,11 @@ func (s *search[W, A]) expand(q queued[W]) (below []queued[W]) {
 		if !first {
 			continue
 		}
-		if broken, ok := s.game.check(next, s.promise); ok {
-			s.report(broken, n)
-			return nil
+		for _, broken := range s.game.check(next) {
+			if s.promise == "" || broken.promise == s.promise {
+				s.report(broken, n)
+				return nil
+			}
 		}
 		if !s.game.ends(next) {
 			below = append(below, queued[W]{n, next})
@@ -188,8 +188,8 @@ func (s *search[W, A]) String() string {
 	if s.edges > 0 {
 		perEdge = s.took / time.Duration(s.edges)
 	}
-	return fmt.Sprintf("%d edges to %d worlds with %d records, all to depth %d (whole: %t), in %s, %s an edge",
-		s.edges, len(s.nodes), s.game.made(), s.depth, s.whole, s.took.Round(time.Millisecond), perEdge)
+	return fmt.Sprintf("%d edges to %d worlds, all to depth %d (whole: %t), in %s, %s an edge",
+		s.edges, len(s.nodes), s.depth, s.whole, s.took.Round(time.Millisecond), perEdge)
 }
 
 // shortened gives ids short names in the order in which they come up.

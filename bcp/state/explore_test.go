@@ -75,7 +75,7 @@ var small = []whole[cast]{
 // covers P2.6, P3.10, P4.5, P7.3, P11.1
 func TestSmallWorldsKeepTheirPromises(t *testing.T) {
 	t.Parallel()
-	searchWhole(t, small, long, func(c cast) game[*world, action] { return newPlay(revert{}, c) })
+	searchWhole(t, small, long, func(c cast) game[*world, action] { return newArchive(revert{}, c) })
 }
 
 // searchWhole searches worlds; those of more effort than most may be too large to be searched whole.
@@ -101,10 +101,10 @@ func TestEverybodyKeepsTheirPromises(t *testing.T) {
 	if most == 0 {
 		most = bcptest.Rounds(100_000, 10_000)
 	}
-	ways := moments(&everybody)
+	ways := moments(everybody)
 	looked, worlds, least := 0, 0, most
 	for _, way := range ways {
-		s := newSearch(newPlay(revert{}, everybody), "", most/len(ways))
+		s := newSearch(newArchive(revert{}, everybody), "", most/len(ways))
 		keeps(t, s, way)
 		looked, worlds, least = looked+s.edges, worlds+len(s.nodes), min(least, s.depth)
 	}
@@ -144,7 +144,7 @@ var reverts = []reverted[revert, cast]{
 // covers P4.5, P11.1
 func TestFindsReverts(t *testing.T) {
 	t.Parallel()
-	findReverts(t, promises, reverts, func(r revert, c cast) game[*world, action] { return newPlay(r, c) })
+	findReverts(t, promises, reverts, func(r revert, c cast) game[*world, action] { return newArchive(r, c) })
 }
 
 func findReverts[R, C, W any, A fmt.Stringer](t *testing.T, promises []string, reverts []reverted[R, C], play func(R, C) game[W, A]) {
@@ -165,11 +165,11 @@ func findReverts[R, C, W any, A fmt.Stringer](t *testing.T, promises []string, r
 // Worlds that differ in names alone are one, and no others.
 func TestFormForgetsNamesAlone(t *testing.T) {
 	t.Parallel()
-	a := newArchive(revert{})
+	a := newArchive(revert{}, everybody)
 	after := func(r *record, writer string, messages ...message) *record {
 		t.Helper()
 		for _, m := range messages {
-			next := a.after(r, step{writer: writer, first: m, start: m.kind == nothing})
+			next := a.next(r, step{writer: writer, first: m, start: m.kind == nothing})
 			stopIf(t, next == nil || next.wrong != nil, "%v", m)
 			r = next
 		}
