@@ -109,14 +109,15 @@ func says(lines string) misbehaviour {
 	}
 }
 
-// connects begins connections over and over, and leaves the last so many open.
-func connects(open int, begin func(t *testing.T, m *meshtest.Mesh, creds []byte) interface{ Close() }) misbehaviour {
+// connects begins connections over and over, and leaves the last so many open. begin returns what ends one, or nil
+// where it came too often.
+func connects(open int, begin func(t *testing.T, m *meshtest.Mesh, creds []byte) (end func())) misbehaviour {
 	return func(t *testing.T, m *meshtest.Mesh, end <-chan struct{}) {
 		creds := m.Creds(t, "mailer", bcp.RoleReader)
-		var all []interface{ Close() }
+		var all []func()
 		defer func() {
-			for _, one := range all {
-				one.Close()
+			for _, end := range all {
+				end()
 			}
 		}()
 		for range 5000 {
@@ -129,17 +130,13 @@ func connects(open int, begin func(t *testing.T, m *meshtest.Mesh, creds []byte)
 				all = append(all, one)
 			}
 			if len(all) > open {
-				all[0].Close()
+				all[0]()
 				all = all[1:]
 			}
 		}
 		<-end
 	}
 }
-
-type rawConn struct{ net.Conn }
-
-func (c rawConn) Close() { c.Conn.Close() }
 
 func address(m *meshtest.Mesh) string { return strings.TrimPrefix(m.URL(), "nats://") }
 
@@ -191,27 +188,27 @@ func TestOverloadMovesNobodyElse(t *testing.T) {
 		{"large messages", says("PUB " + pushAlert + " 16384\r\n" + strings.Repeat("x", 16384) + "\r\n")},
 		{"empty messages", says("PUB " + pushAlert + " 0\r\n\r\n")},
 		{"another protocol", says("GET / HTTP/1.1\r\n\r\n")},
-		{"connections", connects(0, func(t *testing.T, m *meshtest.Mesh, creds []byte) interface{ Close() } {
+		{"connections", connects(0, func(t *testing.T, m *meshtest.Mesh, creds []byte) func() {
 			if conn := dialMailer(t, m, creds); conn != nil {
-				return conn
+				return conn.Close
 			}
-			return nil // it came too often
+			return nil
 		})},
-		{"connections without a word", connects(1000, func(t *testing.T, m *meshtest.Mesh, _ []byte) interface{ Close() } {
+		{"connections without a word", connects(1000, func(_ *testing.T, m *meshtest.Mesh, _ []byte) func() {
 			conn, err := net.Dial("tcp", address(m))
-			if err != nil { // it came too often
+			if err != nil {
 				return nil
 			}
-			return rawConn{conn}
+			return func() { conn.Close() }
 		})},
-		{"messages that are too large", connects(0, func(t *testing.T, m *meshtest.Mesh, creds []byte) interface{ Close() } {
+		{"messages that are too large", connects(0, func(t *testing.T, m *meshtest.Mesh, creds []byte) func() {
 			conn := dialMailer(t, m, creds, nats.SetCustomDialer(deaf{tooLarge - 1}))
-			if conn == nil { // it came too often
+			if conn == nil {
 				return nil
 			}
 			err := conn.Publish(pushAlert, make([]byte, tooLarge))
 			failIf(t, err != nil && !errors.Is(err, nats.ErrConnectionClosed), "%v", err)
-			return conn
+			return conn.Close
 		})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 )
 
 // Patience is how long everything here waits before it fails the test. One
@@ -20,28 +21,19 @@ const Patience = 90 * time.Second
 
 // monitored is a node's report about its JetStream: members of /jsz.
 type monitored struct {
-	Meta     group `json:"meta_cluster"`
+	Meta     natsjs.ClusterInfo `json:"meta_cluster"`
 	Accounts []struct {
 		Streams []stream `json:"stream_detail"`
 	} `json:"account_details"`
 }
 
 type stream struct {
-	Name    string `json:"name"`
-	Cluster group  `json:"cluster"`
+	Name    string             `json:"name"`
+	Cluster natsjs.ClusterInfo `json:"cluster"`
 }
 
-// group is a raft group of nodes. Only its leader knows the others.
-type group struct {
-	Leader   string `json:"leader"`
-	Replicas []struct {
-		Current bool `json:"current"`
-		Offline bool `json:"offline"`
-	} `json:"replicas"`
-}
-
-// lacks returns what it lacks, as seen by one of its nodes.
-func (g group) lacks(node string) error {
+// lacks returns what a group lacks, as seen by one of its nodes. Only its leader knows the others.
+func lacks(g natsjs.ClusterInfo, node string) error {
 	if g.Leader == "" {
 		return errors.New("it has no leader")
 	}
@@ -69,10 +61,10 @@ func (n *node) ask(path string, into any) error {
 	return json.NewDecoder(reply.Body).Decode(into)
 }
 
-func (n *node) streams() (meta group, all []stream, err error) {
+func (n *node) streams() (meta natsjs.ClusterInfo, all []stream, err error) {
 	var m monitored
 	if err := n.ask("/jsz?accounts=true&streams=true", &m); err != nil {
-		return group{}, nil, err
+		return meta, nil, err
 	}
 	for _, a := range m.Accounts {
 		all = append(all, a.Streams...)
@@ -90,14 +82,14 @@ func (n *node) unhealthy(size int) error {
 	if err != nil {
 		return err
 	}
-	if err := meta.lacks(n.name); err != nil {
+	if err := lacks(meta, n.name); err != nil {
 		return fmt.Errorf("%s: the cluster: %w", n.name, err)
 	}
 	if meta.Leader == n.name && len(meta.Replicas) != size-1 {
 		return fmt.Errorf("%s knows %d others", n.name, len(meta.Replicas))
 	}
 	for _, s := range streams {
-		if err := s.Cluster.lacks(n.name); err != nil {
+		if err := lacks(s.Cluster, n.name); err != nil {
 			return fmt.Errorf("%s: stream %s: %w", n.name, s.Name, err)
 		}
 	}
