@@ -1,12 +1,10 @@
 package mesh_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -447,57 +445,4 @@ func TestGatewayRefusesOtherClaims(t *testing.T) {
 		t.Errorf("another budget: %+v, %v", result, err)
 	}
 	until(t, "the new budget", func() bool { return g.Definition().Channels[0].Budget == 200*bcp.Bit })
-}
-
-// A journal that is backed up while it is written to goes on at another cluster, with
-// what was spent, and also where an attempt before was interrupted. It is put behind no
-// other journal.
-// covers P11.1, P4.3
-func TestBackupMovesToAnotherCluster(t *testing.T) {
-	t.Parallel()
-	def := meshOf(t, pair(100))
-	c := startCluster(t, def, "one")
-	g := c.gateway(t, def, "one")
-	until(t, "a gateway that serves", g.Active)
-	reader := agents.NewReader(c.connect(t, "mailer", bcp.RoleReader, 0))
-	push := func() {
-		t.Helper()
-		ctx := within(t, patience)
-		must(reader.Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{}))
-	}
-	backup := func() []byte {
-		t.Helper()
-		var b bytes.Buffer
-		m, err := backUpCluster(t.Context(), c.access(), "", &b, mesh.BackupOptions{WithoutKeys: true})
-		stopIf(t, err != nil || m.Decisions == 0, "%d decisions: %v", m.Decisions, err)
-		return b.Bytes()
-	}
-	push()
-	early := backup()
-	push()
-	late := backup()
-
-	other := startCluster(t, def, "one")
-	restore := func(content []byte) error {
-		_, err := mesh.RestoreCluster(t.Context(), []io.ReadSeeker{bytes.NewReader(content)}, other.access(), def, mesh.BackupOptions{})
-		return err
-	}
-	for name, content := range map[string][]byte{"a part": late[:len(late)/2], "nothing": nil} {
-		fails(t, restore(content), jetstream.ErrBackup, "%s of a backup", name)
-	}
-	for _, content := range [][]byte{early, late, late} { // the first as if it had been interrupted there
-		noError(t, restore(content))
-	}
-	fails(t, restore(early), mesh.ErrNotEmpty, "an older backup into a longer journal")
-	second := other.gateway(t, def, "one")
-	until(t, "two bits spent there", func() bool {
-		var spent bcp.Bits
-		err := second.Inspect(t.Context(), func(s *state.State) {
-			for _, p := range s.Pools() {
-				spent += p.Balance.Settled
-			}
-		})
-		return err == nil && spent == 2*bcp.Bit
-	})
-	fails(t, restore(late), mesh.ErrNotEmpty, "a backup into a journal that went on")
 }

@@ -99,10 +99,12 @@ func (c *clustered) streams(t *testing.T) natsjs.JetStream {
 	return must(natsjs.New(conn))
 }
 
-// A journal is cut behind backups, and goes on in a cluster that was emptied, twice: what was spent is spent, what was pushed before is not charged again,
-// gateways need nothing in their folders, and checkpoints go on. All backups together are
-// the whole journal, which a checker that knows nothing of the writer agrees with; the
-// newest alone is a mesh.
+// A journal that is backed up while it is written to goes on at a cluster that was emptied,
+// also where an attempt before was interrupted; so does one that is cut behind backups, twice:
+// what was spent is spent, what was pushed before is not charged again, gateways need nothing
+// in their folders, and checkpoints go on. It is put behind no other journal. All backups
+// together are the whole journal, which a checker that knows nothing of the writer agrees with;
+// the newest alone is a mesh.
 //
 // covers P4.3, P11.1, P11.2
 func TestTruncateCluster(t *testing.T) {
@@ -144,6 +146,32 @@ func TestTruncateCluster(t *testing.T) {
 	push(0)
 	exact()
 	sign()
+	backup := func() []byte {
+		t.Helper()
+		var b bytes.Buffer
+		m, err := backUpCluster(t.Context(), c.access(), "", &b, mesh.BackupOptions{WithoutKeys: true})
+		stopIf(t, err != nil || m.Decisions == 0, "%d decisions: %v", m.Decisions, err)
+		return b.Bytes()
+	}
+	restore := func(content []byte) error {
+		_, err := mesh.RestoreCluster(t.Context(), []io.ReadSeeker{bytes.NewReader(content)}, c.access(), def, mesh.BackupOptions{})
+		return err
+	}
+	early := backup()
+	push(pushed)
+	late := backup()
+	c.stop(t, g)
+	c.empty(t)
+	for name, content := range map[string][]byte{"a part": late[:len(late)/2], "nothing": nil} {
+		fails(t, restore(content), jetstream.ErrBackup, "%s of a backup", name)
+	}
+	for _, content := range [][]byte{early, late, late} { // the first as if it had been interrupted there
+		noError(t, restore(content))
+	}
+	fails(t, restore(early), mesh.ErrNotEmpty, "an older backup into a longer journal")
+	g = c.gateway(t, def, "one") // with an empty folder
+	exact()
+	fails(t, restore(late), mesh.ErrNotEmpty, "a backup into a journal that went on")
 	var wholes []string
 	for round := range 2 {
 		c.stop(t, g)
