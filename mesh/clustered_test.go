@@ -351,31 +351,10 @@ func (c *clustered) decisions(t *testing.T, gateway string) func(func(bcp.Decisi
 	return slices.Values(all)
 }
 
-// Whoever waits for the journal is told of its new leader over the connection that waits,
-// and needs none of those that the gateway stands by with. An operator who asks for a reload
-// as soon as the gateway hears it, before the mesh knows that it has started, is answered like
-// any other.
-// covers P1.5, P4.5, P11.1, A-RECONN
-func TestNewLeaderIsHeardWhereItIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	def := meshOf(t, pair(100))
-	c := startCluster(t, def, "one")
-	operator := c.connect(t, bcp.Operator, bcp.RoleOperator, 0).NATS()
-	var reloaded string
-	var asked sync.WaitGroup
-	asked.Go(func() {
-		err := nats.ErrNoResponders
-		for deadline := time.Now().Add(patience); errors.Is(err, nats.ErrNoResponders) && time.Now().Before(deadline); {
-			var reply *nats.Msg
-			if reply, err = operator.Request(subjects.Control(bcp.ControlReload), []byte("{}"), patience); err == nil {
-				reloaded = string(reply.Data)
-			}
-		}
-	})
-	seat := c.gateway(t, def, "one")
-	asked.Wait()
-	failIf(t, reloaded == "" || strings.Contains(reloaded, "error"), "the operator hears %q", reloaded)
-	until(t, "a gateway that serves", seat.Active)
+// hearsNewLeader checks that whoever waits for the journal is told of its new leader over the connection that waits,
+// and needs none of those that the gateway stands by with, which end.
+func hearsNewLeader(t *testing.T, c *clustered, seat *mesh.Gateway) {
+	t.Helper()
 	seat.Disconnect()
 	core := c.core(t, "one")
 	const rounds = 6 // of which the first may find the node that leads it already
@@ -401,9 +380,11 @@ func TestNewLeaderIsHeardWhereItIsWaitedFor(t *testing.T) {
 }
 
 // A gateway serves nothing that the cluster does not enforce, at a start and at a
-// reload, and shares its folder with no other.
-// covers P1.5, BCP-7
-func TestGatewayRefusesOtherClaims(t *testing.T) {
+// reload, and shares its folder with no other. An operator who asks for a reload as soon as it hears
+// that, before the mesh knows that it has started, is answered like any other. In the end it hears
+// of new leaders.
+// covers P1.5, P4.5, P11.1, BCP-7, A-RECONN
+func TestGatewayOnACluster(t *testing.T) {
 	t.Parallel()
 	files := pair(100)
 	def := meshOf(t, files)
@@ -424,8 +405,22 @@ func TestGatewayRefusesOtherClaims(t *testing.T) {
 	loaded := def
 	config := c.config(t, def, "one")
 	config.Load = func() (*bcp.Mesh, error) { return loaded, nil }
+	conn := c.connect(t, bcp.Operator, bcp.RoleOperator, 0)
+	var early string
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		err := nats.ErrNoResponders
+		for deadline := time.Now().Add(patience); errors.Is(err, nats.ErrNoResponders) && time.Now().Before(deadline); {
+			var reply *nats.Msg
+			if reply, err = conn.NATS().Request(subjects.Control(bcp.ControlReload), []byte("{}"), patience); err == nil {
+				early = string(reply.Data)
+			}
+		}
+	})
 	g := must(mesh.StartGateway(t.Context(), config))
 	defer c.stop(t, g)
+	asked.Wait()
+	failIf(t, early == "" || strings.Contains(early, "error"), "an early operator hears %q", early)
 	until(t, "a gateway that serves", g.Active)
 	if again, err := mesh.StartGateway(t.Context(), config); !errors.Is(err, server.ErrInUse) {
 		t.Errorf("two gateways in one folder: %v", err)
@@ -434,15 +429,15 @@ func TestGatewayRefusesOtherClaims(t *testing.T) {
 		}
 	}
 	loaded = more
-	operator := agents.NewOperator(c.connect(t, bcp.Operator, bcp.RoleOperator, 0))
+	operator := agents.NewOperator(conn)
 	result, err := operator.Reload(t.Context())
 	failIf(t, err != nil || len(result.Errors) != 1 || !strings.Contains(result.Errors[0], server.ErrClaims.Error()),
 		"definitions hold that the cluster does not enforce: %+v, %v", result, err)
 	expect(t, len(g.Definition().Channels), 1, "a reload that was refused changed something")
-	rich := pair(200)
-	loaded = meshOf(t, rich)
+	loaded = meshOf(t, pair(200))
 	if result, err := operator.Reload(t.Context()); err != nil || len(result.Errors) > 0 {
 		t.Errorf("another budget: %+v, %v", result, err)
 	}
 	until(t, "the new budget", func() bool { return g.Definition().Channels[0].Budget == 200*bcp.Bit })
+	hearsNewLeader(t, c, g)
 }
