@@ -3,7 +3,6 @@ package state
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"reflect"
@@ -378,19 +377,6 @@ func FuzzRestore(f *testing.F) {
 		if same, err := Restore(w.config, again); err != nil || dump(same) != dump(s) {
 			t.Fatalf("restored twice: %v", err)
 		}
-		m := bcp.Moment{Now: time.Unix(0, s.last.Time).Add(time.Hour), Fresh: "fuzz"}
-		s.DecideAsk(m, "planner", "mail", askBytes("three", "r1", "so"))
-		s.DecideSession(m, "planner", []byte(`{"verb":"close"}`))
-		s.DecideDue(m)
-		for _, it := range s.Items() {
-			s.View("mia", it.ID)
-			s.DecideApproval(m, "mia", bcp.Sender{Key: "k"}, bcp.RejectItem, fmt.Appendf(nil, `{"item_id":%q,"expires":"2300-01-01T00:00:00Z"}`, it.ID))
-		}
-		s.Sessions(m.Now)
-		s.Snapshot(m.Now)
-		for _, id := range s.OpenQueries("mail") {
-			s.Open(id)
-			s.DecideAnswer(m, "mail", id, 0, answerBytes(id, `{"ok":true}`))
-		}
+		goesOn(s, bcp.Moment{Now: time.Unix(0, s.last.Time).Add(time.Hour), Fresh: "fuzz"})
 	})
 }

@@ -197,27 +197,38 @@ func FuzzApply(f *testing.F) {
 			}
 
 			m := bcp.Moment{Now: time.Unix(0, s.last.Time+r.Int64N(1<<40)), Fresh: "f" + string(rune('a'+r.IntN(26)))}
-			_ = dump(s)
-			s.DecideAsk(m, "planner", "mail", askBytes("three", "r1", "so"))
-			s.DecidePush(m, "mail", "planner", "alarm", pushBytes("planner", "alarm", `{"ok":true}`, "p1"))
-			s.DecideAnswer(m, "mail", w.queries[r.IntN(len(w.queries))], r.IntN(3)-1, answerBytes(w.queries[0], `{"ok":true}`))
-			s.DecideSession(m, "planner", []byte(`{"verb":"close"}`))
+			goesOn(s, m)
 			for range 3 {
 				if due, ok := s.DecideDue(m); ok {
 					record, _ := encodeSealed(&due)
 					_ = s.Apply(&due, bcp.RecordDigest(record))
 				}
 			}
-			for _, it := range s.Items() {
-				s.View("mia", it.ID)
-				s.DecideApproval(m, "mia", bcp.Sender{Key: "k"}, bcp.RejectItem, fmt.Appendf(nil, `{"item_id":%q,"expires":"2300-01-01T00:00:00Z"}`, it.ID))
-			}
-			s.Sessions(m.Now)
-			s.Notices("mail", bcp.RoleReader)
-			s.NextDue()
-			s.OpenQueries("mail")
 		}
 	})
+}
+
+// goesOn has a state decide and show what it may be asked for.
+func goesOn(s *State, m bcp.Moment) {
+	_ = dump(s)
+	s.DecideAsk(m, "planner", "mail", askBytes("three", "r1", "so"))
+	s.DecidePush(m, "mail", "planner", "alarm", pushBytes("planner", "alarm", `{"ok":true}`, "p1"))
+	s.DecideSession(m, "planner", []byte(`{"verb":"close"}`))
+	s.DecideDue(m)
+	for _, it := range s.Items() {
+		s.View("mia", it.ID)
+		s.DecideApproval(m, "mia", bcp.Sender{Key: "k"}, bcp.RejectItem, fmt.Appendf(nil, `{"item_id":%q,"expires":"2300-01-01T00:00:00Z"}`, it.ID))
+	}
+	s.Sessions(m.Now)
+	s.Snapshot(m.Now)
+	s.Notices("mail", bcp.RoleReader)
+	s.NextDue()
+	for id := range s.queries {
+		s.Open(id)
+		for try := -1; try <= 1; try++ {
+			s.DecideAnswer(m, "mail", id, try, answerBytes(id, `{"ok":true}`))
+		}
+	}
 }
 
 // wildDecision is one of a journal, with something of others or an extreme in some of its

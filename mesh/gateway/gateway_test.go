@@ -96,11 +96,8 @@ func TestUnacknowledgedDecisionsAreTold(t *testing.T) {
 // covers P9.1, P9.5, A-RECONN
 func TestLostLinksLoseNothing(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	g := b.start(t)
-	main, mailer := b.agent(t, "main"), b.agent(t, "mailer")
+	_, g, main, mailer := served(t)
 	queries, deliveries := mailer.Queries(t), main.Deliveries(t)
-	g.wait(t, 2, of(bcp.KindConnect))
 	id := main.Accepted(t, "mailer", askUrgent)
 	first := queries.Next(t)
 	succeeded(t, mailer.Request(t, pushAlert, alert("")))
@@ -247,10 +244,7 @@ const silence = 300 * time.Millisecond
 // covers P9.1, P9.3
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	g := b.start(t)
-	main, mailer := b.agent(t, "main"), b.agent(t, "mailer")
-	g.wait(t, 2, of(bcp.KindConnect))
+	_, g, main, mailer := served(t)
 	id := main.Accepted(t, "mailer", askUrgent)
 	succeeded(t, mailer.Request(t, pushAlert, alert("")))
 	// Both have had several copies by the time that the Reader is given up for
@@ -275,9 +269,7 @@ func TestNobodyListens(t *testing.T) {
 // covers A-REPLY, P9.5
 func TestForgedSilence(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	g := b.start(t)
-	main, mailer := b.agent(t, "main"), b.agent(t, "mailer")
+	_, g, main, mailer := served(t)
 	told, queries := main.Deliveries(t), mailer.Queries(t)
 	handshake := mailer.Deliveries(t).NextOf(t, meshtest.With("type", bcp.TypeSubscriptionsActive))
 	mailer.Acknowledge(t, handshake)
@@ -386,10 +378,7 @@ func TestGatewayKnowsOnlyItsDefinitions(t *testing.T) {
 // covers P9.2
 func TestWaitingForOneThatIsLeaving(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	g := b.start(t)
-	main, mailer := b.agent(t, "main"), b.agent(t, "mailer")
-	g.wait(t, 2, of(bcp.KindConnect)) // an ask needs no connection of who is asked
+	_, g, main, mailer := served(t)
 	id := main.Accepted(t, "mailer", askUrgent)
 	heard := make(chan []string, 1)
 	g.Waiting("mailer", func(ids []string) { heard <- ids })

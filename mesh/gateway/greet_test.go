@@ -18,10 +18,8 @@ import (
 // covers P9.3, P9.5, A-RECONN
 func TestSecondConnectionIsGreeted(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
 	clock := newClock(time.Now())
-	g := b.start(t, clock.set)
-	main, first := b.agent(t, "main"), b.agent(t, "mailer")
+	b, g, main, first := served(t, clock.set)
 	acknowledged := make(chan struct{}, 1024)
 	must(first.Subscribe(subjects.DeliveriesOf(bcp.RoleReader, "mailer"), func(m *nats.Msg) {
 		if m.Respond(nil) == nil {

@@ -18,9 +18,7 @@ import (
 // covers A-RECONN, P4.5, BCP-38
 func TestLostConnectionsComeBack(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	g := b.start(t)
-	main, mailer := b.agent(t, "main"), b.agent(t, "mailer")
+	b, g, main, mailer := served(t)
 	told, queries := main.Deliveries(t), mailer.Queries(t)
 	const rounds = 10
 	var pushed []string

@@ -180,6 +180,16 @@ func (b *bench) tryStart(t testing.TB, change ...func(*gateway.Config)) (*runnin
 	return r, nil
 }
 
+// served is a bench whose gateway serves main and mailer, which are connected.
+func served(t *testing.T, change ...func(*gateway.Config)) (b *bench, g *running, main, mailer *meshtest.Agent) {
+	t.Helper()
+	b = newBench(t)
+	g = b.start(t, change...)
+	main, mailer = b.agent(t, "main"), b.agent(t, "mailer")
+	g.wait(t, 2, of(bcp.KindConnect))
+	return b, g, main, mailer
+}
+
 // disconnect closes what the gateway's caller has to.
 func (r *running) disconnect() {
 	for _, conn := range r.conns {
