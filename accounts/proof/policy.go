@@ -91,17 +91,13 @@ func (i identity) gatewaySubjects() []pattern {
 	switch i.role {
 	case bcp.RoleReader:
 		list = append(list, subjects.QueriesOf(i.agent))
-	case bcp.RoleSubplanner: // asks nothing, in the account of Readers
-		list = append(list, subjects.AnswersOf(bcp.RoleReader, i.agent))
-	}
-	switch {
-	case i.role == bcp.RolePlanner:
+	case bcp.RolePlanner:
 		list = append(list, subjects.PlansOf(i.agent))
-	case i.role == bcp.RoleSubplanner:
-		list = append(list, subjects.SubplansOf(i.agent))
-	case i.role == bcp.RoleTool:
+	case bcp.RoleSubplanner: // asks nothing, in the account of Readers
+		list = append(list, subjects.SubplansOf(i.agent), subjects.AnswersOf(bcp.RoleReader, i.agent))
+	case bcp.RoleTool:
 		list = append(list, subjects.CallsOf(i.agent), subjects.ServiceRequests)
-	case i.person():
+	case bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator:
 		list = append(list, subjects.Alerts())
 	}
 	return parsePatterns(list)
