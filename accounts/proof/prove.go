@@ -329,36 +329,27 @@ func (v *prover) checkStream(to *principal, exporter *account, l *link, own []pa
 // forbidden part of s's region.
 func (s *station) hole(from *principal, c Claim, to string, r region, last Step) Hole {
 	h := Hole{Claim: c, From: from.name, To: to, Way: []Step{last}}
-	chain := []*station{s}
-	for at := s; at.before != nil; at = at.before {
-		chain = append([]*station{at.before}, chain...)
-	}
-	p := r.pattern
-	patterns := []pattern{p}
-	for i := len(chain) - 1; i > 0; i-- {
-		p = chain[i].by.origin(chain[i-1].region.pattern, p)
-		patterns = append([]pattern{p}, patterns...)
-	}
-	steps := make([]Step, 0, len(chain)+1)
-	for i, at := range chain {
-		step := Step{Account: at.account.name, Subject: patterns[i].String(), How: at.how}
-		if i == 0 {
-			step.Who = from.name
+	p, first := r.pattern, s
+	var by []mapping // from the first station on
+	for {
+		h.Way = append([]Step{{Account: first.account.name, Subject: p.String(), How: first.how}}, h.Way...)
+		if first.before == nil {
+			break
 		}
-		steps = append(steps, step)
+		by = append([]mapping{first.by}, by...)
+		p, first = first.by.origin(first.before.region.pattern, p), first.before
 	}
-	h.Way = append(steps, last)
-	avoid := slices.Concat(chain[0].region.except, r.except)
-	for _, example := range patterns[0].examples(avoid) {
-		if !chain[0].region.contains(example) {
+	h.Way[0].Who = from.name
+	for _, example := range p.examples(slices.Concat(first.region.except, r.except)) {
+		if !first.region.contains(example) {
 			continue
 		}
 		arrives := example
-		for _, at := range chain[1:] {
-			if arrives = arrives.intersect(at.by.from); arrives == nil {
+		for _, m := range by {
+			if arrives = arrives.intersect(m.from); arrives == nil {
 				break
 			}
-			arrives = at.by.apply(arrives)
+			arrives = m.apply(arrives)
 		}
 		if arrives != nil && r.contains(arrives) {
 			h.Publish, h.Arrives = example.String(), arrives.String()

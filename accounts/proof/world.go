@@ -71,7 +71,7 @@ type key struct {
 func shape(c Claims, p Policy) *world {
 	w := &world{accounts: map[string]*account{}}
 	// Any of them may be the one whose system account the servers have.
-	system, strict := map[string]bool{}, map[string]bool{}
+	system, strict, exporters := map[string]bool{}, map[string]bool{}, map[string]*jwt.AccountClaims{}
 	for _, o := range c.Operators {
 		system[o.SystemAccount], strict[o.Subject] = true, o.StrictSigningKeyUsage
 	}
@@ -80,24 +80,18 @@ func shape(c Claims, p Policy) *world {
 		if i := slices.IndexFunc(c.Operators, func(o *jwt.OperatorClaims) bool { return o.DidSign(a) }); i >= 0 {
 			n.operator = c.Operators[i].Subject
 		}
-		w.accounts[a.Subject] = n
+		w.accounts[a.Subject], exporters[a.Subject] = n, a
 		w.order = append(w.order, n)
 	}
 	for _, a := range c.Accounts {
 		n := w.accounts[a.Subject]
 		w.addUsers(a, n, c.Users, strict[n.operator], p)
+		w.ways(a, exporters)
 	}
 	for _, u := range c.Users {
 		if a := w.accounts[cmp.Or(u.IssuerAccount, u.Issuer)]; a == nil {
 			w.refused++
 		}
-	}
-	exporters := map[string]*jwt.AccountClaims{}
-	for _, a := range c.Accounts {
-		exporters[a.Subject] = a
-	}
-	for _, a := range c.Accounts {
-		w.ways(a, exporters)
 	}
 	for _, a := range w.order {
 		a.guarded = a.guarded || a.system
