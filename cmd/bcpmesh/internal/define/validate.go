@@ -44,7 +44,7 @@ func (*Validate) Run(ctx context.Context, p *cli.Program, files []string) error 
 	if len(files) == 0 {
 		files = []string{"-"}
 	}
-	j := &judge{out: p.Out, ready: map[string]compiled{}}
+	j := &judge{out: p.Out}
 	for _, name := range files {
 		if info, err := os.Stat(name); name != "-" && err == nil && info.IsDir() {
 			return cli.Failf("%s is a folder", cli.Quoted(name))
@@ -63,9 +63,8 @@ func (*Validate) Run(ctx context.Context, p *cli.Program, files []string) error 
 
 // judge keeps what one run of validate needs from line to line.
 type judge struct {
-	out   *cli.Output
-	ready map[string]compiled
-	bad   int
+	out *cli.Output
+	bad int
 }
 
 func (j *judge) file(ctx context.Context, p *cli.Program, name string) error {
@@ -83,7 +82,7 @@ func (j *judge) file(ctx context.Context, p *cli.Program, name string) error {
 	return cli.EachLine(ctx, p, name, in, func(n int, line []byte, wrong error) error {
 		var v caseVerdict
 		if wrong == nil {
-			v, wrong = j.line(line)
+			v, wrong = judgeLine(line)
 		}
 		if wrong != nil {
 			j.bad++
@@ -97,14 +96,14 @@ func (j *judge) file(ctx context.Context, p *cli.Program, name string) error {
 	})
 }
 
-// line judges one line. The error says why it cannot be judged.
-func (j *judge) line(line []byte) (caseVerdict, error) {
+// judgeLine judges one line. The error says why it cannot be judged.
+func judgeLine(line []byte) (caseVerdict, error) {
 	c, err := parseCase(line)
 	if err != nil {
 		return caseVerdict{}, err
 	}
 	result := caseVerdict{ID: c.id, Response: jsontext.Value("null"), Anomalies: []string{}}
-	spec, err := j.compile(c)
+	spec, err := c.compile()
 	switch {
 	case err != nil:
 		return result, err
@@ -279,28 +278,14 @@ type compiled struct {
 	wrong     string
 }
 
-// MaxReady bounds how many specs stay compiled: cases often share one.
-const MaxReady = 64
-
 // compile compiles the case's spec. The error is about the settings.
-func (j *judge) compile(c answerCase) (compiled, error) {
-	key := strconv.Itoa(len(c.settings)) + ":" + string(c.settings) + string(c.spec)
-	if ready, ok := j.ready[key]; ok {
-		return ready, nil
-	}
+func (c *answerCase) compile() (compiled, error) {
 	settings, subscriptions, err := parseSettings(c.settings)
 	if err != nil {
 		return compiled{}, err
 	}
 	settings.Constraints = constraint.Compile
-	if len(j.ready) >= MaxReady {
-		clear(j.ready)
-	}
-	ready := compileSpec(c.spec, settings, subscriptions)
-	if len(c.spec) <= bcp.MaxControllerMessage {
-		j.ready[key] = ready
-	}
-	return ready, nil
+	return compileSpec(c.spec, settings, subscriptions), nil
 }
 
 // compileSpec compiles the spec of a query, or, if it has an id, of a subscription.
