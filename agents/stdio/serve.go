@@ -238,29 +238,20 @@ func (s *server) roleMethods(role bcp.Role) map[string]Method {
 func method[P any](do func(ctx context.Context, in P) (any, error)) Method {
 	return func(ctx context.Context, params jsontext.Value) (any, error) {
 		var in struct {
-			timed `json:",inline"`
-			Own   P `json:",embed"`
+			Timeout int `json:"timeout_seconds"`
+			Own     P   `json:",embed"`
 		}
 		if err := readParams(params, &in); err != nil {
 			return nil, err
 		}
-		ctx, cancel := in.within(ctx)
+		timeout := callTimeout
+		if in.Timeout > 0 {
+			timeout = time.Duration(min(in.Timeout, int(maxCallTimeout/time.Second))) * time.Second
+		}
+		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		return do(ctx, in.Own)
 	}
-}
-
-// timed is the timeout of a call, in every method's parameters.
-type timed struct {
-	Timeout int `json:"timeout_seconds,omitzero"`
-}
-
-func (t timed) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	d := callTimeout
-	if t.Timeout > 0 {
-		d = min(time.Duration(min(t.Timeout, int(maxCallTimeout/time.Second)))*time.Second, maxCallTimeout)
-	}
-	return context.WithTimeout(ctx, d)
 }
 
 // asking is a method that asks a Reader.
