@@ -51,6 +51,17 @@ func calls(name, arguments string) (*llm.Reply, error) {
 	return &llm.Reply{Stop: llm.StopCalls, Calls: []llm.Call{{ID: "c1", Name: name, Arguments: jsontext.Value(arguments)}}}, nil
 }
 
+// parts are all of a request, those of results too.
+func parts(r *llm.Request) (all []llm.Part) {
+	for _, turn := range r.Turns {
+		all = append(all, turn.Parts...)
+		for _, result := range turn.Results {
+			all = append(all, result.Parts...)
+		}
+	}
+	return all
+}
+
 // lastResult is what the newest call brought in.
 func lastResult(r *llm.Request) string {
 	last := r.Turns[len(r.Turns)-1]
@@ -161,14 +172,9 @@ func TestAModelAnswers(t *testing.T) {
 	for _, r := range prompts {
 		failIf(t, r.Model != "pinned" || r.MaxTokens != 100 || r.System[1].Text() != "You read release pages.\n" && r.System[1].Text() != "You read release pages.",
 			"%+v", r)
-		for _, turn := range r.Turns {
-			for _, result := range turn.Results {
-				for _, part := range result.Parts {
-					if _, fenced := part.(llm.Data); !fenced && strings.Contains(part.Text(), "obey-me") {
-						t.Errorf("outside of a fence: %s", part.Text())
-					}
-				}
-			}
+		for _, part := range parts(r) {
+			_, fenced := part.(llm.Data)
+			failIf(t, !fenced && strings.Contains(part.Text(), "obey-me"), "outside of a fence: %s", part.Text())
 		}
 	}
 	last := prompts[3]

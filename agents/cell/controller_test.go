@@ -56,17 +56,11 @@ func TestAControllersModel(t *testing.T) {
 	stopIf(t, len(prompts) != 3, "%d prompts", len(prompts))
 	seen := false
 	for _, r := range prompts {
-		for _, turn := range r.Turns {
-			parts := turn.Parts
-			for _, result := range turn.Results {
-				parts = append(parts, result.Parts...)
-			}
-			for _, part := range parts {
-				_, fenced := part.(llm.Data)
-				if seen = seen || fenced && strings.Contains(part.Text(), "obeyme"); !fenced && strings.Contains(part.Text(), "obeyme") {
-					t.Errorf("outside of a fence: %s", part.Text())
-				}
-			}
+		for _, part := range parts(r) {
+			_, fenced := part.(llm.Data)
+			has := strings.Contains(part.Text(), "obeyme")
+			failIf(t, has && !fenced, "outside of a fence: %s", part.Text())
+			seen = seen || has
 		}
 	}
 	failIf(t, !seen, "the model has not seen the answer")
@@ -127,12 +121,8 @@ func TestAControllersModelHandsOnWhatIsSealed(t *testing.T) {
 		t.Errorf("the schema is %s", schema)
 	}
 	var seen strings.Builder
-	for _, turn := range prompts[len(prompts)-1].Turns {
-		for _, result := range turn.Results {
-			for _, part := range result.Parts {
-				seen.WriteString(part.Text())
-			}
-		}
+	for _, part := range parts(prompts[len(prompts)-1]) {
+		seen.WriteString(part.Text())
 	}
 	failIf(t, len(prompts) != 5 || !strings.Contains(seen.String(), "sealed:") || strings.Contains(seen.String(), secret),
 		"%d prompts; the model saw %s", len(prompts), seen.String())
