@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,8 +16,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
@@ -30,7 +26,6 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	"waitfile":    waitfileCommand,
 	"jsonenv":     jsonenvCommand,
 	"answerquery": answerqueryCommand,
-	"hear":        hearCommand,
 	"until":       untilCommand,
 	"gather":      gatherCommand,
 	"damage":      damageCommand,
@@ -257,42 +252,4 @@ func collectCommand(ts *testscript.TestScript, neg bool, args []string) {
 		collector.Close()
 		_ = file.Close() // the script has read it
 	})
-}
-
-// hearCommand is `hear NAME CREDS URL COUNT`: so many results that the gateway has
-// for a reader go to stdout, one in a line, in the order of their texts.
-func hearCommand(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 4 {
-		ts.Fatalf("usage: hear NAME CREDS URL COUNT")
-	}
-	want, err := strconv.Atoi(args[3])
-	ts.Check(err)
-	ctx, cancel := context.WithTimeout(context.Background(), scriptTimeout)
-	defer cancel()
-	conn, err := agents.Connect(ctx, args[2], agents.CredsFile(ts.MkAbs(args[1])), agents.Options{Name: bcp.AgentName(args[0])})
-	ts.Check(err)
-	defer conn.Close()
-	results := make(chan string, 64)
-	reader := agents.NewReader(conn)
-	reader.OnQuery(func(context.Context, agents.Query) (any, error) { return nil, agents.ErrKeep })
-	reader.OnResult(func(r bcp.ValidationResult) {
-		text, err := bcp.Encode(r, bcp.JSON)
-		if err == nil {
-			results <- string(text)
-		}
-	})
-	ts.Check(reader.Start(ctx))
-	defer func() { _ = reader.Stop(context.Background()) }()
-	var heard []string
-	for len(heard) < want {
-		select {
-		case text := <-results:
-			heard = append(heard, text)
-		case <-ctx.Done():
-			ts.Fatalf("heard %q, want %d", heard, want)
-		}
-	}
-	slices.Sort(heard)
-	_, err = fmt.Fprintln(ts.Stdout(), strings.Join(heard, "\n"))
-	ts.Check(err)
 }
