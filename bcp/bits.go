@@ -77,20 +77,23 @@ func (b *Bits) UnmarshalJSON(text []byte) error {
 // ParseBits reads a non-negative decimal number of bits, such as "500" or
 // "6.906890596": at most [MaxBits], at most nine decimals, no exponent.
 func ParseBits(s string) (Bits, error) {
-	whole, frac, dotted := strings.Cut(s, ".")
-	if len(whole) == 0 || len(whole) > 10 || (dotted && len(frac) == 0) || len(frac) > 9 {
-		return 0, errBits
-	}
-	for i := range len(whole) + len(frac) {
-		if c := (whole + frac)[i]; !isDigit(c) {
-			return 0, errBits
-		}
-	}
-	n, err := strconv.ParseInt(whole+frac+strings.Repeat("0", 9-len(frac)), 10, 64)
-	if err != nil || n > MaxBits*int64(Bit) {
+	n, ok := parseBillionths(s, MaxBits*int64(Bit))
+	if !ok {
 		return 0, errBits
 	}
 	return Bits(n), nil
+}
+
+// parseBillionths reads a decimal number of at most nine decimals, and no more digits before
+// them than the greatest has.
+func parseBillionths(s string, most int64) (n int64, ok bool) {
+	whole, frac, dotted := strings.Cut(s, ".")
+	if whole == "" || len(whole) > len(strconv.FormatInt(most/1_000_000_000, 10)) || dotted && frac == "" || len(frac) > 9 ||
+		strings.Trim(whole+frac, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(whole+frac+strings.Repeat("0", 9-len(frac)), 10, 64)
+	return n, err == nil && n <= most
 }
 
 var errBits = fmt.Errorf("bits are a decimal number from 0 to %d with at most nine decimals", MaxBits)

@@ -2,7 +2,6 @@ package bcp
 
 import (
 	"bytes"
-	"math"
 	"reflect"
 	"testing"
 	"time"
@@ -40,16 +39,12 @@ func TestLedgerLineIsTheLibrarys(t *testing.T) {
 		same(t, &line)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		bits := rapid.Int64Range(0, math.MaxInt64)
-		amount := func(name string) Bits { return Bits(bits.Draw(t, name)) }
-		same(t, &LedgerLine{
-			Seq: rapid.Uint64().Draw(t, "seq"), Kind: DecisionKind(rapid.Uint8().Draw(t, "kind")),
-			Time:       time.Unix(rapid.Int64Range(-1<<40, 1<<40).Draw(t, "seconds"), rapid.SampledFrom([]int64{0, 1, 999_999_999}).Draw(t, "nanoseconds")),
-			Controller: AgentName(rapid.StringN(0, 300, 300).Draw(t, "controller")), Reader: AgentName(rapid.String().Draw(t, "reader")),
-			Epoch: rapid.Uint64().Draw(t, "epoch"), Query: QueryID(rapid.String().Draw(t, "query")), Subscription: SubscriptionID(rapid.String().Draw(t, "subscription")),
-			Category: Category(rapid.Uint8().Draw(t, "category")), Nominal: amount("nominal"), Capacity: amount("capacity"),
-			Timing: rapid.Bool().Draw(t, "timing"), Exposure: Taint(rapid.Uint8().Draw(t, "exposure")),
-			Balance: Balance{amount("settled"), amount("reserved"), amount("pushed"), amount("capacity"), amount("reserved capacity"), rapid.Int().Draw(t, "queries")},
-		})
+		line := LedgerLine{Time: time.Unix(rapid.Int64Range(-1<<40, 1<<40).Draw(t, "seconds"), rapid.SampledFrom([]int64{0, 1, 999_999_999}).Draw(t, "nanoseconds"))}
+		for i := range reflect.TypeFor[LedgerLine]().NumField() {
+			if member := reflect.ValueOf(&line).Elem().Field(i); member.Type() != reflect.TypeFor[time.Time]() {
+				fill(t, member, []int{0, 1, 31, 32, 127, 128, 255, 256, 65535, 65536})
+			}
+		}
+		same(t, &line)
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"math/bits"
-	"strconv"
 	"strings"
 )
 
@@ -22,30 +21,15 @@ const MaxUSD = 1_000_000 * Dollar
 
 // ParseUSD reads a decimal number from 0 to a million with at most nine decimals.
 func ParseUSD(text string) (USD, error) {
-	whole, decimals, point := strings.Cut(text, ".")
-	if whole == "" || len(whole) > 7 || len(decimals) > 9 || point && decimals == "" || strings.Trim(whole+decimals, "0123456789") != "" {
-		return 0, ErrUSD
-	}
-	n, err := strconv.ParseInt(whole+decimals+strings.Repeat("0", 9-len(decimals)), 10, 64)
-	if err != nil || USD(n) > MaxUSD {
+	n, ok := parseBillionths(text, int64(MaxUSD))
+	if !ok {
 		return 0, ErrUSD
 	}
 	return USD(n), nil
 }
 
 // String returns the amount in dollars, without a sign for them: "0.0125".
-func (u USD) String() string {
-	sign, n := "", uint64(u) //nolint:gosec // the sign is looked at
-	if u < 0 {
-		sign, n = "-", -n
-	}
-	whole, decimals := n/uint64(Dollar), n%uint64(Dollar)
-	if decimals == 0 {
-		return sign + strconv.FormatUint(whole, 10)
-	}
-	digits := strconv.FormatUint(uint64(Dollar)+decimals, 10)[1:]
-	return sign + strconv.FormatUint(whole, 10) + "." + strings.TrimRight(digits, "0")
-}
+func (u USD) String() string { return strings.TrimSuffix(Bits(u).String(), ".0") }
 
 // MarshalJSON writes the amount as a decimal number.
 func (u USD) MarshalJSON() ([]byte, error) { return []byte(u.String()), nil }

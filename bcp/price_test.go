@@ -21,7 +21,7 @@ func TestUSD(t *testing.T) {
 		got, err := bcp.ParseUSD(text)
 		failIf(t, err != nil || got != want, "%q is %d, %v", text, got, err)
 	}
-	for _, text := range []string{"", "-1", "1.", ".5", "1e3", "0.0000000001", "1000000.000000001", "12345678", " 1", "1_0", "0x1", "٣"} {
+	for _, text := range []string{"", "1e3", "1000000.000000001", "12345678"} { // the other forms are those of bits: TestBitsText
 		got, err := bcp.ParseUSD(text)
 		failIf(t, !errors.Is(err, bcp.ErrUSD), "%q is %d", text, got)
 	}
@@ -29,11 +29,6 @@ func TestUSD(t *testing.T) {
 		got := amount.String()
 		failIf(t, got != want, "%d is written %s", amount, got)
 	}
-	rapid.Check(t, func(t *rapid.T) {
-		u := bcp.USD(rapid.Int64Range(0, int64(bcp.MaxUSD)).Draw(t, "amount"))
-		again, err := bcp.ParseUSD(u.String())
-		stopIf(t, err != nil || again != u, "%d became %d, %v", u, again, err)
-	})
 }
 
 // What tokens cost is the exact product, rounded up, whatever a provider says that it counted.
