@@ -168,7 +168,6 @@ func TestAttestKey(t *testing.T) {
 	}
 	file := filepath.Join(folder, "keys", accounts.AttestKeyFile)
 	open := must(os.ReadFile(file))(t)
-	signer, _ := store.Attester()
 	store.LittleWork()
 	noError(t, store.Seal(passphrase))
 	sealed, err := os.ReadFile(file)
@@ -177,7 +176,7 @@ func TestAttestKey(t *testing.T) {
 	closed := openStore(t, folder)
 	fails(t, errorOf(closed.Attester()), accounts.ErrSealed, "without the passphrase")
 	opened := openStore(t, folder, asks(passphrase, nil))
-	signer, err = opened.Attester()
+	signer, err := opened.Attester()
 	failIf(t, err != nil || !bytes.Equal(signer.PublicPEM(), made[0]), "another key: %v", err)
 	for name, content := range map[string][]byte{"nothing": nil, "no PEM": []byte("x"), "two": append(open, open...), "another type": bytes.ReplaceAll(open, []byte("PRIVATE"), []byte("PUBLIC"))} {
 		noError(t, os.WriteFile(file, content, 0o600))
