@@ -30,7 +30,7 @@ func (b tellingBus) Gateway(options ...nats.Option) (*nats.Conn, error) {
 }
 
 // checkpointing is a mesh of which nothing runs but the server.
-func checkpointing(t *testing.T) (m *Mesh, c *checkpoints, js natsjs.JetStream, given chan *nats.Conn) {
+func checkpointing(t *testing.T) (m *Mesh, js natsjs.JetStream, given chan *nats.Conn) {
 	t.Helper()
 	def, report := definition.Parse(map[string][]byte{"desk.md": []byte("---\nname: desk\n---\n")})
 	stopIf(t, def == nil, "%v", report.Errors)
@@ -54,57 +54,46 @@ func checkpointing(t *testing.T) (m *Mesh, c *checkpoints, js natsjs.JetStream, 
 		err = m.prepareCheckpoints(nil)
 	}
 	noError(t, err)
-	return m, m.checkpoints, js, given
+	return m, js, given
 }
 
-// A start waits for the journal where nobody answers who compares it with the newest
-// checkpoint, as while a server opens its streams again.
+// A start waits for the journal while a server opens its streams again: where nobody answers who compares it with the
+// newest checkpoint, and where it is not there yet.
 //
-// covers P11.1, P11.2
+// covers P11.1, P11.2, A-CRASH
 func TestStartOfTheCheckpointsWaits(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context()
-	m, c, js, given := checkpointing(t)
-	def := m.Definition()
-	noError(t, jetstream.Create(ctx, js, newTopology(def)))
-	signBeginning(t, c, js, m.stateConfig(def))
-
-	stream := must(js.Stream(ctx, jetstream.CommitStream))
-	whole := stream.CachedInfo().Config
-	silent := whole
-	silent.AllowDirect = false
-	must(js.UpdateStream(ctx, silent))
-	started := make(chan error, 1)
-	go func() { started <- c.start(ctx, m) }()
-	own := <-given
-	// Each attempt has a few answers: that there is a journal, and nobody to read it.
-	for end := time.Now().Add(answerPatience); own.Stats().InMsgs < 20; time.Sleep(time.Millisecond) {
-		stopIf(t, len(started) > 0 || time.Now().After(end), "it does not ask again")
+	for name, tt := range map[string]struct {
+		answers uint64 // of a few attempts: that there is a journal, and nobody to read it, or that there is none
+		away    func(t *testing.T, m *Mesh, js natsjs.JetStream) (back func())
+	}{
+		"unread": {20, func(t *testing.T, m *Mesh, js natsjs.JetStream) func() {
+			noError(t, jetstream.Create(t.Context(), js, newTopology(m.Definition())))
+			signBeginning(t, m.checkpoints, js, m.stateConfig(m.Definition()))
+			whole := must(js.Stream(t.Context(), jetstream.CommitStream)).CachedInfo().Config
+			silent := whole
+			silent.AllowDirect = false
+			must(js.UpdateStream(t.Context(), silent))
+			return func() { must(js.UpdateStream(t.Context(), whole)) }
+		}},
+		"not there": {3, func(t *testing.T, m *Mesh, js natsjs.JetStream) func() {
+			return func() { noError(t, jetstream.Create(t.Context(), js, newTopology(m.Definition()))) }
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, js, given := checkpointing(t)
+			back := tt.away(t, m, js)
+			started := make(chan error, 1)
+			go func() { started <- m.checkpoints.start(t.Context(), m) }()
+			own := <-given
+			for end := time.Now().Add(answerPatience); own.Stats().InMsgs < tt.answers; time.Sleep(time.Millisecond) {
+				stopIf(t, len(started) > 0 || time.Now().After(end), "it does not ask again")
+			}
+			back()
+			noError(t, <-started)
+		})
 	}
-	must(js.UpdateStream(ctx, whole))
-	err := <-started
-	failIf(t, err != nil, "%v", err)
-}
-
-// A start waits for a journal that is not there, as while a server opens its streams
-// again, one after the other.
-//
-// covers P11.1, A-CRASH
-func TestStartOfTheCheckpointsAwaitsTheJournal(t *testing.T) {
-	t.Parallel()
-	m, c, js, given := checkpointing(t)
-	started := make(chan error, 1)
-	go func() { started <- c.start(t.Context(), m) }()
-	own := <-given
-	for end := time.Now().Add(answerPatience); own.Stats().InMsgs < 3; time.Sleep(time.Millisecond) {
-		if len(started) > 0 {
-			t.Fatal(<-started)
-		}
-		stopIf(t, time.Now().After(end), "it does not ask again")
-	}
-	noError(t, jetstream.Create(t.Context(), js, newTopology(m.Definition())))
-	err := <-started
-	failIf(t, err != nil, "%v", err)
 }
 
 // answerPatience is less than a start waits.
