@@ -22,17 +22,16 @@ import (
 
 // scriptCommands are what our scripts can do beyond testscript's own commands.
 var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
-	"exitcode":    clitest.Exitcode,
-	"waitfile":    waitfileCommand,
-	"jsonenv":     jsonenvCommand,
-	"answerquery": answerqueryCommand,
-	"until":       untilCommand,
-	"gather":      gatherCommand,
-	"damage":      damageCommand,
-	"fetch":       fetchCommand,
-	"collect":     collectCommand,
-	"site":        siteCommand,
-	"witness":     witnessCommand,
+	"exitcode": clitest.Exitcode,
+	"waitfile": waitfileCommand,
+	"jsonenv":  jsonenvCommand,
+	"until":    untilCommand,
+	"gather":   gatherCommand,
+	"damage":   damageCommand,
+	"fetch":    fetchCommand,
+	"collect":  collectCommand,
+	"site":     siteCommand,
+	"witness":  witnessCommand,
 }
 
 // scriptTimeout is how long a script waits for anything.
@@ -161,35 +160,6 @@ func jsonenvCommand(ts *testscript.TestScript, neg bool, args []string) {
 		host, _, _ = strings.Cut(host, "/")
 		ts.Setenv(args[0]+"_HOST", host)
 	}
-}
-
-// answerqueryCommand is `answerquery NAME ARGUMENT…`: it waits for the query
-// that has a field or question of this name, and answers it with
-// `bcpmesh answer ID ARGUMENT…`.
-func answerqueryCommand(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: answerquery NAME ARGUMENT…")
-	}
-	for deadline := time.Now().Add(scriptTimeout); time.Now().Before(deadline); {
-		ts.Check(ts.Exec("bcpmesh", "answer", "--json", "--wait", "300ms"))
-		var queries []struct {
-			ID     string `json:"query_id"`
-			Fields []struct {
-				Name string `json:"name"`
-			} `json:"fields"`
-			Questions []struct {
-				ID string `json:"id"`
-			} `json:"questions"`
-		}
-		ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &queries))
-		for _, q := range queries {
-			if len(q.Fields) > 0 && q.Fields[0].Name == args[0] || len(q.Questions) > 0 && q.Questions[0].ID == args[0] {
-				ts.Check(ts.Exec("bcpmesh", append([]string{"answer", q.ID, "--wait", "20s"}, args[1:]...)...))
-				return
-			}
-		}
-	}
-	ts.Fatalf("no query asks for %s", args[0])
 }
 
 // fetchCommand is `fetch STATUS URL FILE`: the file gets what a GET returns
