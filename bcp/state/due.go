@@ -111,7 +111,7 @@ func (s *State) expire(m bcp.Moment, t timer, passOver func(Due) bool) (bcp.Deci
 	outcome := bcp.Expired
 	if q.isCancelled() {
 		outcome, d.Item = bcp.Cancelled, q.item
-		if q.validator != nil || s.channels[q.channel] == nil {
+		if q.validator != nil {
 			// Its Controller closed the session: the delivery belongs to that one, and begins none.
 			d.Session = q.session
 		}

@@ -277,6 +277,15 @@ func TestDeliveriesKeepTheirSession(t *testing.T) {
 		wait 4h50m
 		ask planner mail num                 => !renews epoch:1`)
 
+	// Nor does a channel that is removed renew what its Controller asks next on others.
+	w = newWorld(t, renewalMesh(0)).play(`
+		ask planner web num                  => accept renews
+		wait 11m`)
+	w.reload(renewalMesh(3))
+	w.play(`
+		due                                  => out:cancelled begins by-delivery
+		ask planner relay yes                => accept !begins !renews`)
+
 	// A shorter idle_timeout does not part deliveries from the session in which they
 	// were made, whether that began at once or with a slot.
 	for _, begin := range []string{"push web planner alarm {\"ok\":true} => begins by-delivery",
