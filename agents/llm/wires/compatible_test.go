@@ -28,6 +28,9 @@ func replied(t *testing.T, provider, contentType, body string) (string, *llm.Rep
 	request, _ := conversation(t)
 	model := opened(t, vendorOf(provider), func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
+		if contentType == "" {
+			w.WriteHeader(http.StatusCreated)
+		}
 		_, _ = io.WriteString(w, body)
 	})
 	reply, err := model.Provider.Do(t.Context(), request)
@@ -57,7 +60,7 @@ func chunks(calls ...string) string {
 func repliesOf(t *testing.T, provider string) iter.Seq2[string, [2]string] {
 	t.Helper()
 	archive := must(txtar.ParseFile("testdata/replies.txtar"))
-	stopIf(t, len(archive.Files) != 51, "%d replies", len(archive.Files))
+	stopIf(t, len(archive.Files) != 55, "%d replies", len(archive.Files))
 	return func(yield func(string, [2]string) bool) {
 		for _, f := range archive.Files {
 			sent, want, _ := strings.Cut(strings.TrimSuffix(string(f.Data), "\n"), "\n=> ")
@@ -84,6 +87,7 @@ func TestPiecesOfCalls(t *testing.T) {
 		sent, want := reply[0], reply[1]
 		for how, body := range map[string]string{
 			"as it is": sent, "CR LF": strings.ReplaceAll(sent, "\n", "\r\n"), "CR": strings.ReplaceAll(sent, "\n", "\r"), "with a mark": "\ufeff" + sent, "after white space": "\r\n\n" + sent,
+			"after a comment": strings.Replace(sent, "data:", ": x\nid: 1\ndata:", 1), "without its last lines": strings.TrimSuffix(sent, "\n\n"),
 		} {
 			for _, contentType := range []string{"text/event-stream", "application/json", ""} {
 				got, _, err := replied(t, "openai", contentType, body)
@@ -292,6 +296,7 @@ func TestFormsOfARequest(t *testing.T) {
 	}{
 		"the newer name of the limit": {[]string{"max_tokens", `{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."}}`}, 3},
 		"no usage of a stream":        {[]string{"stream_options", `{"detail":[{"type":"extra_forbidden","loc":["body","stream_options"],"msg":"Extra inputs are not permitted"}]}`}, 3},
+		"no forced call":              {[]string{"tool_choice", `{"error":{"message":"Thinking mode does not support this tool_choice"}}`}, 3},
 		"something else":              {[]string{"max_tokens", `{"error":{"message":"max_tokens is too large"}}`}, 2},
 	} {
 		request, _ := conversation(t)

@@ -179,7 +179,7 @@ func (c *client) quotesKey(text string) bool {
 
 func readResponse(response *http.Response, body *heard, reply reading) error {
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
+	if response.StatusCode/100 != 2 { // NestJS answers a POST with 201
 		raw, _ := io.ReadAll(io.LimitReader(body, maxReply))
 		e, is := errorIn(raw)
 		if !is {
@@ -214,14 +214,15 @@ func readBody(contentType string, body *bufio.Reader, reply reading) error {
 		_, _ = body.Discard(1)
 		first, _ = body.Peek(1)
 	}
-	name, _ := body.Peek(len("data:"))
+	name, _ := body.Peek(len("retry:"))
 	event := func(data []byte) (last bool, err error) {
 		if e, is := errorIn(data); is {
 			return false, e.err(http.StatusOK, 0)
 		}
 		return reply.event(data)
 	}
-	if streams := kind == "text/event-stream"; string(first) != "{" && string(first) != "[" && (streams || string(name) == "data:" || string(name) == "event") {
+	field, _, _ := strings.Cut(string(name), ":")
+	if streams := kind == "text/event-stream" || len(field) < len(name) && slices.Contains([]string{"", "id", "data", "event", "retry"}, field); streams && string(first) != "{" && string(first) != "[" {
 		return readEvents(body, event)
 	}
 	raw, err := io.ReadAll(io.LimitReader(body, maxReply+1))

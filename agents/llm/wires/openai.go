@@ -20,6 +20,7 @@ type openAI struct {
 	client
 	newer   atomic.Bool // the endpoint knows the token limit by its newer name alone, as OpenAI's does
 	noUsage atomic.Bool // the endpoint cannot be asked for the usage of a stream
+	noForce atomic.Bool // the model cannot be made to call a tool, as DeepSeek's and Qwen's that think
 }
 
 type openAIMessage struct {
@@ -114,9 +115,6 @@ func (w *openAI) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 	for _, t := range r.Tools {
 		request.Tools = append(request.Tools, openAITool{"function", openAIFunction{Name: t.Name, Description: t.Description.Text(), Parameters: t.Schema}})
 	}
-	if r.Force != "" {
-		request.ToolChoice = &openAITool{"function", openAIFunction{Name: r.Force}}
-	}
 	header := map[string]string{}
 	if w.key != "" {
 		header["Authorization"] = "Bearer " + w.key
@@ -129,6 +127,9 @@ func (w *openAI) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 		}
 		if w.noUsage.Load() {
 			request.StreamOptions = nil
+		}
+		if request.ToolChoice = nil; r.Force != "" && !w.noForce.Load() {
+			request.ToolChoice = &openAITool{"function", openAIFunction{Name: r.Force}}
 		}
 		got = &openAIReading{open: map[number]*openCall{}}
 		err := w.post(ctx, "/chat/completions", header, request, got)
@@ -162,6 +163,8 @@ func (w *openAI) adapt(request *openAIRequest, err error) bool {
 		w.newer.Store(true)
 	case request.StreamOptions != nil && strings.Contains(refused.Said, "stream_options"):
 		w.noUsage.Store(true)
+	case request.ToolChoice != nil && strings.Contains(refused.Said, "tool_choice"):
+		w.noForce.Store(true)
 	default:
 		return false
 	}
@@ -240,19 +243,27 @@ func (o *openAIReading) piece(p *openAIPiece, finish string) {
 		if t.Extra.Kind() == '{' && o.fits(len(t.Extra)) {
 			c.extra = t.Extra.Clone()
 		}
+		if strings.HasPrefix(arguments, "{") && c.whole() { // some send {} first, or all again
+			c.arguments = nil
+		}
 		o.addArguments(c, arguments)
 	}
+}
+
+// whole reports whether the arguments of a call are complete.
+func (c *openCall) whole() bool {
+	return jsontext.Value(c.arguments).IsValid(jsontext.AllowInvalidUTF8(true))
 }
 
 // ends reports whether a piece with the index of a call begins another one. Some endpoints send whole calls, all with one
 // index; others a new id with each piece, or the name with each.
 func (c *openCall) ends(id, name, arguments string) bool {
 	switch {
-	case id != "" && id == c.id:
+	case id != "" && id == c.id, name == "" && c.name != "":
 		return false
 	case name != "" && c.name != "" && name != c.name:
 		return true
-	case !jsontext.Value(c.arguments).IsValid(jsontext.AllowInvalidUTF8(true)):
+	case !c.whole():
 		return false
 	}
 	return arguments != "" || id != "" && name != "" && c.name != ""

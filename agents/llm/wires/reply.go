@@ -127,6 +127,9 @@ func (b *replyBuilder) end(cut bool) (*llm.Reply, error) {
 		// default_api:f. No tool's name has these characters.
 		c.name = strings.TrimSpace(c.name)
 		c.name = c.name[strings.LastIndexAny(c.name, ".:")+1:]
+		if i := strings.Index(c.name, "<|"); i > 0 { // vLLM leaves gpt-oss's marks there: f<|channel|>commentary
+			c.name = c.name[:i]
+		}
 		if c.name == "" {
 			b.breaks("a call names no tool")
 		}

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // maxStream bounds how much of a stream is read, including the JSON around each piece,
@@ -24,7 +26,7 @@ var (
 // readEvents reads server-sent events, as defined by WHATWG, and passes the data of each
 // to event until event says that it was the last, or fails. A line and the data of an
 // event are at most 1 MiB long. The error is one of event's, errTooMuch, or errCut: the
-// stream ended or broke before the last event.
+// stream ended or broke before the last event, whose blank line may be missing.
 func readEvents(r io.Reader, event func(data []byte) (last bool, err error)) error {
 	bounded := &io.LimitedReader{R: r, N: maxStream}
 	lines := bufio.NewScanner(bounded)
@@ -38,9 +40,11 @@ func readEvents(r io.Reader, event func(data []byte) (last bool, err error)) err
 			if !some {
 				continue
 			}
-			last, err := event(data)
-			if last || err != nil {
-				return err
+			// A blank, or a comment as data, keeps a connection open.
+			if data = bytes.TrimSpace(data); len(data) > 0 && data[0] != ':' {
+				if last, err := event(data); last || err != nil {
+					return err
+				}
 			}
 			data, some = data[:0], false
 			continue
@@ -60,6 +64,12 @@ func readEvents(r io.Reader, event func(data []byte) (last bool, err error)) err
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) || bounded.N <= 0 {
 		return errTooMuch
+	}
+	whole := jsontext.Value(data).IsValid(jsontext.AllowInvalidUTF8(true)) || string(data) == "[DONE]"
+	if lines.Err() == nil && whole { // but for the blank line behind it
+		if last, err := event(data); last || err != nil {
+			return err
+		}
 	}
 	return errCut
 }
