@@ -44,6 +44,22 @@ func (u User) Valid(at time.Time) bool {
 	return u.Revoked.IsZero() && !hasEnded(u.Until, at) && !hasEnded(u.Expires, at)
 }
 
+// Status is the word for the user's state at a time: valid, expired, revoked, replaced (it
+// will be revoked) or invited.
+func (u User) Status(at time.Time) string {
+	switch {
+	case !u.Revoked.IsZero(), hasEnded(u.Until, at):
+		return "revoked"
+	case hasEnded(u.Expires, at):
+		return "expired"
+	case !u.Until.IsZero():
+		return "replaced"
+	case u.Invitation:
+		return "invited"
+	}
+	return "valid"
+}
+
 // hasEnded reports whether a moment has passed; the zero moment never does.
 func hasEnded(end, at time.Time) bool { return !end.IsZero() && !at.Before(end) }
 

@@ -246,7 +246,7 @@ func (c *Connection) Close() {
 func (c *Connection) natsOptions(url string, creds Credentials) (nats.Options, error) {
 	pause := &reconnectPause{most: c.options.MaxWait, refused: func() bool {
 		nc := c.dialled.Load()
-		return nc != nil && isRefusal(nc.LastError())
+		return nc != nil && CredsRefused(nc.LastError())
 	}}
 	o := nats.GetDefaultOptions()
 	defaults := []nats.Option{
@@ -308,13 +308,14 @@ func (c *Connection) failed(err error) {
 	switch {
 	case errors.Is(err, nats.ErrPermissionViolation):
 		c.tellDenied(err)
-	case !isRefusal(err) || !c.refused.Swap(true): // that is said once, however often it is tried
+	case !CredsRefused(err) || !c.refused.Swap(true): // that is said once, however often it is tried
 		c.log.Warn("connection", "error", err)
 	}
 }
 
-// isRefusal reports whether the server does not take the credentials.
-func isRefusal(err error) bool {
+// CredsRefused reports whether an error of a connection says that the server does not take
+// its credentials: they are unknown, expired or revoked, or their account is.
+func CredsRefused(err error) bool {
 	return isAny(err, nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired)
 }
 

@@ -245,7 +245,7 @@ func (f *ClusterFlags) Failure(what string, err error) *cli.Failure {
 	switch {
 	case errors.Is(err, nats.ErrNoServers):
 		return cli.Failf("no server answers at %s", cli.Quoted(f.URL)).WithHint("is the cluster running? --url takes several, separated by commas")
-	case meshdir.CredsRefused(err):
+	case agents.CredsRefused(err):
 		return cli.Failf("the cluster does not accept the credentials in %s", cli.Quoted(f.Creds)).
 			WithHint("it must run with the files of bcpmesh accounts export, and the gateway must not be revoked")
 	case errors.Is(err, fs.ErrPermission):

@@ -17,11 +17,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
-// CredsRefused reports whether a server does not accept the credentials of a connection.
-func CredsRefused(err error) bool {
-	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked)
-}
-
 // NotReached says why there is no connection.
 func NotReached(url string, err error) *cli.Failure {
 	var f *cli.Failure
@@ -32,7 +27,7 @@ func NotReached(url string, err error) *cli.Failure {
 		f := cli.Failf("no mesh answers at %s", cli.Quoted(url)).WithHint("is it running? bcpmesh up starts it")
 		f.Cause = err
 		return f
-	case CredsRefused(err):
+	case agents.CredsRefused(err):
 		return cli.Failf("the mesh at %s does not accept these credentials", cli.Quoted(url)).
 			WithHint("it may be another mesh, or not know the agent yet; they may have expired, or be revoked: bcpmesh creds, where the mesh is, says which")
 	}

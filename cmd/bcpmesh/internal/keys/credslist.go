@@ -92,7 +92,7 @@ func showUsers(p *cli.Program, users []accounts.User, open map[string][]status.C
 		if u.Own && !all {
 			continue
 		}
-		l := listedUser{User: u, Status: meshdir.CredsStatus(u, now), Connected: open[u.PublicKey]}
+		l := listedUser{User: u, Status: u.Status(now), Connected: open[u.PublicKey]}
 		l.ExpiresSoon = l.Status == "valid" && accounts.EndsSoon(u.Issued, u.Expires, now)
 		warning, only := "", u.Restriction.Lines()
 		if !u.Passkey.IsZero() {
@@ -138,7 +138,7 @@ func WithoutCreds(state string, def *bcp.Mesh) map[bcp.AgentName]string {
 		if u.Own {
 			continue
 		}
-		if status := meshdir.CredsStatus(u, now); issued[u.Agent] != "valid" {
+		if status := u.Status(now); issued[u.Agent] != "valid" {
 			issued[u.Agent] = status
 		}
 	}
@@ -167,7 +167,7 @@ func showCreds(p *cli.Program, where meshdir.StateFlags, name string) error {
 	}
 	folder, err := where.Folder()
 	if err == nil {
-		err = shown.Judge(folder.State)
+		err = meshdir.Judge(&shown, folder.State)
 	}
 	if err != nil && where != (meshdir.StateFlags{}) { // without flags that name a mesh there need be none
 		return err
@@ -209,7 +209,7 @@ func Expiring(users []accounts.User, def *bcp.Mesh, now time.Time) (over, soon [
 	for _, u := range last {
 		switch name := party(u.Agent, u.Role); {
 		case def != nil && !defined[name]: // it is gone
-		case meshdir.CredsStatus(u, now) == "expired":
+		case u.Status(now) == "expired":
 			over = append(over, name)
 		case accounts.EndsSoon(u.Issued, u.Expires, now):
 			soon = append(soon, name+" in "+client.Within(u.Expires.Sub(now)))

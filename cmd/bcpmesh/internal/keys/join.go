@@ -125,7 +125,7 @@ func (o *Join) Run(ctx context.Context, p *cli.Program, args []string) error {
 	switch {
 	case errors.Is(err, agents.ErrToken):
 		return cli.Usagef("join: this is not a token").WithHint("bcpmesh creds invite makes one; copy it whole")
-	case errors.As(err, &refused) && refused.Code == bcp.NotPermitted, meshdir.CredsRefused(err):
+	case errors.As(err, &refused) && refused.Code == bcp.NotPermitted, agents.CredsRefused(err):
 		return (&cli.Failure{Code: cli.ExitRefused, Message: "the mesh does not accept this token"}).
 			WithHint("it was used, has expired, was cancelled, or is of another mesh: ask for a new one. If it was used and not by you, report it")
 	case errors.Is(err, nats.ErrNoServers), errors.As(err, new(*tls.CertificateVerificationError)):

@@ -9,7 +9,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // What a check says at each of its limits.
@@ -26,8 +25,8 @@ func TestDoctorAtItsLimits(t *testing.T) {
 	revoked := user(-time.Hour, 0)
 	revoked.Revoked = now
 	const day = 24 * time.Hour
-	file := func(issued, expires time.Duration) *meshdir.Creds {
-		u := &meshdir.Creds{Issued: now.Add(issued)}
+	file := func(issued, expires time.Duration) *accounts.Holder {
+		u := &accounts.Holder{Issued: now.Add(issued)}
 		if expires != 0 {
 			u.Expires = now.Add(expires)
 		}

@@ -102,7 +102,7 @@ func (p *people) Connect(ctx context.Context, passkey accounts.Passkey) (person 
 		return nil, err
 	}
 	return &web.Person{Name: who.Agent, Approver: agents.NewApprover(c), Passkey: passkey, Close: c.Close,
-		Over: func() bool { return !c.NATS().IsConnected() && meshdir.CredsRefused(c.NATS().LastError()) }}, nil
+		Over: func() bool { return !c.NATS().IsConnected() && agents.CredsRefused(c.NATS().LastError()) }}, nil
 }
 
 // Join implements [web.People].

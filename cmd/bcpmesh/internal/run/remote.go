@@ -36,7 +36,7 @@ func (c *checkup) remote(ctx context.Context, who *client.Flags) {
 }
 
 // creds looks at who may read a creds file, and how long it is good.
-func (c *checkup) creds(file string, of *meshdir.Creds) {
+func (c *checkup) creds(file string, of *accounts.Holder) {
 	if info, err := os.Stat(file); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		c.add("creds", failed, "chmod 600 "+file+"; if somebody else could read it, have it rotated", "others may read %s", cli.Quoted(file))
 	} else {
@@ -46,7 +46,7 @@ func (c *checkup) creds(file string, of *meshdir.Creds) {
 	c.credsEnd(of)
 }
 
-func (c *checkup) credsEnd(of *meshdir.Creds) {
+func (c *checkup) credsEnd(of *accounts.Holder) {
 	const id, issue = "creds-expiry", "have the operator issue others: bcpmesh creds issue"
 	switch {
 	case of.Expires.IsZero():
