@@ -163,7 +163,7 @@ var rules = []rule{
 	// It is told what happened, may look at the state, and talks to a collector of traces; the mesh does not know of it.
 	{folder: "mesh/telemetry", internal: []string{"agents/fetch", "bcp", "bcp/guard", "bcp/state", "bcp/status", "bcp/text"}, external: []string{"github.com/go-logr/logr", logging, openTelemetry, prometheus}},
 	// Pages for people: a client of the mesh like any other.
-	{folder: "mesh/web", internal: []string{"accounts", "agents", "bcp", "bcp/inert", "bcp/status", "bcp/tell"}, external: []string{jsonText, logging}},
+	{folder: "mesh/web", internal: []string{"accounts", "accounts/disk", "agents", "bcp", "bcp/inert", "bcp/status", "bcp/tell"}, external: []string{jsonText, logging}},
 	{
 		folder: "mesh/meshtest", testSupport: true,
 		internal: append([]string{"accounts", "agents", "bcp/bcptest", "jetstream", "jetstream/verify", "mesh", "mesh/server"}, corePackages...),

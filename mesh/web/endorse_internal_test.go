@@ -56,7 +56,7 @@ func pagesOf(t *testing.T, m *meshtest.Mesh, name bcp.AgentName, passkey *meshte
 	config, options := Config{}, []accounts.IssueOption(nil)
 	person := &Person{Name: name, Over: func() bool { return false }, Close: func() {}}
 	if passkey != nil {
-		config.Site = &Site{Origin: passkey.Origin, TLS: &tls.Config{}, People: nobody{}}
+		config.Site = &Site{Origin: passkey.Origin, TLS: &tls.Config{}, People: nobody(t)}
 		options = append(options, accounts.BoundTo(passkey.Hash()))
 		person.Passkey = accounts.Passkey{RPID: passkey.Site, PublicKey: base64.RawURLEncoding.EncodeToString(passkey.PublicKey), ID: "AAAA"}
 	}

@@ -29,12 +29,77 @@ type Mesh struct {
 	Proof func() Proof
 	// Definition returns the definitions, nil if they are not at hand.
 	Definition func() *bcp.Mesh
+	// Close ends the connections. It is called once, when nothing is shown over them any more.
+	Close func()
 }
 
-// Attend shows a mesh until ctx ends: it follows the audit, beginning with the newest
+const (
+	// lookPause is between two looks whether the mesh is there.
+	lookPause = time.Second
+	// silence is how long a connection may be lost before another is made: the mesh may
+	// have started again at another address.
+	silence = 5 * time.Second
+)
+
+// Serve serves pages about a mesh until ctx ends, and then returns nil; it is called once.
+// Running requests get a second to finish. again connects anew: when a connection is as old
+// as renewal, which is before its credentials expire, and when it is lost. While it fails,
+// the connection that there was is shown, and it is called again. Without again (nil) the
+// first connection stays.
+func (s *Server) Serve(ctx context.Context, first Mesh, again func(context.Context) (Mesh, error), renewal time.Duration) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var attended sync.WaitGroup
+	attended.Go(func() {
+		for mesh := &first; mesh != nil; {
+			attending, stop := context.WithCancel(ctx)
+			var shown sync.WaitGroup
+			shown.Go(func() { s.attend(attending, *mesh) })
+			next := reconnect(ctx, mesh, again, renewal)
+			stop()
+			shown.Wait()
+			mesh.Close()
+			mesh = next
+		}
+	})
+	err := s.run(ctx)
+	cancel()
+	attended.Wait()
+	return err
+}
+
+// reconnect returns the mesh that follows, nil when ctx has ended.
+func reconnect(ctx context.Context, mesh *Mesh, again func(context.Context) (Mesh, error), renewal time.Duration) *Mesh {
+	due := time.Now().Add(renewal)
+	seen := time.Now()
+	look := time.NewTicker(lookPause)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+		now := time.Now()
+		if mesh.Connected() {
+			seen = now
+		}
+		if again == nil || now.Before(due) && now.Sub(seen) < silence {
+			continue
+		}
+		next, err := again(ctx)
+		if err == nil {
+			return &next
+		}
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+	}
+}
+
+// attend shows a mesh until ctx ends: it follows the audit, beginning with the newest
 // decisions, as many as are kept. If it cannot be read, the pages say so, and it retries.
 // Only one mesh is shown at a time.
-func (s *Server) Attend(ctx context.Context, mesh Mesh) {
+func (s *Server) attend(ctx context.Context, mesh Mesh) {
 	s.mesh.Store(&mesh)
 	for ctx.Err() == nil {
 		err := s.follow(ctx, mesh.Auditor)

@@ -120,14 +120,14 @@ func (s *Server) linked(w http.ResponseWriter, r *http.Request) {
 // passkey, if the mesh accepts the creds bound to it.
 func (s *Server) enterByPasskey(w http.ResponseWriter, r *http.Request) {
 	nonce := r.PostFormValue("nonce")
-	p, known := s.site.People.Passkey(r.PostFormValue("id"))
+	p, known := s.site.People.passkey(r.PostFormValue("id"))
 	assertion := signed(r, p)
 	hash, err := p.Hash()
 	if assertion == nil || !known || err != nil || accounts.VerifyPasskeyAt(s.URL(), hash, assertion, loginStatement(s.URL(), nonce)) != nil || !s.logins.use(nonce) {
 		s.showPasskeyLogin(w, r, http.StatusForbidden, "That passkey does not log in here, or the page was older than five minutes. Try again; if it stays so, enrol again with a new invitation.")
 		return
 	}
-	person, err := s.connected.connect(r.Context(), s.site.People, p)
+	person, err := s.connected.connect(r.Context(), s.site.People.connect, p)
 	if err != nil {
 		s.showPasskeyLogin(w, r, http.StatusBadGateway, "The mesh cannot be reached, or no longer accepts your credentials. Its operator sees them in bcpmesh creds.")
 		return
@@ -197,7 +197,7 @@ func (s *Server) enrolled(w http.ResponseWriter, r *http.Request) {
 		outside(w, http.StatusOK, "enrolled", "Nearly there", "", enrolledData{File: string(file), Words: words})
 		return
 	}
-	name, err := s.site.People.Join(r.Context(), token, p)
+	name, err := s.site.People.join(r.Context(), token, p)
 	var refused *agents.RefusedError
 	switch {
 	case errors.Is(err, agents.ErrToken), errors.As(err, &refused):

@@ -13,22 +13,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
-// nobody are people none of whom has enrolled.
-type nobody struct{}
-
-func (nobody) Passkey(string) (accounts.Passkey, bool) { return accounts.Passkey{}, false }
-
-func (nobody) Connect(context.Context, accounts.Passkey) (*Person, error) {
-	return nil, errors.New("nobody is there")
-}
-
-func (nobody) Join(context.Context, string, accounts.Passkey) (bcp.AgentName, error) {
-	return "", errors.New("the mesh is away")
+// nobody are people none of whom has enrolled, of a mesh that is away.
+func nobody(t *testing.T) *People {
+	at := func() (string, agents.Options, error) { return "", agents.Options{}, errors.New("the mesh is away") }
+	return &People{Folder: t.TempDir(), At: at, Logger: hclog.NewNullLogger()}
 }
 
 // The pages of a site bear the policy and keep browsers on TLS; none but the login and the
@@ -38,7 +34,7 @@ func (nobody) Join(context.Context, string, accounts.Passkey) (bcp.AgentName, er
 func TestRoutesOfASite(t *testing.T) {
 	t.Parallel()
 	announced := 0
-	s := site{Server: newServer("443", Config{Site: &Site{Origin: "https://mesh.example.org", TLS: &tls.Config{}, People: nobody{}}, Announce: func(string) { announced++ }})}
+	s := site{Server: newServer("443", Config{Site: &Site{Origin: "https://mesh.example.org", TLS: &tls.Config{}, People: nobody(t)}, Announce: func(string) { announced++ }})}
 	ask := func(method, path, host string, form url.Values) *http.Response {
 		r := request(method, path, "", form)
 		r.Host = host
@@ -101,15 +97,15 @@ func TestNonces(t *testing.T) {
 func TestGuests(t *testing.T) {
 	t.Parallel()
 	over, connected, closed := false, 0, 0
-	people := someone(func() *Person {
+	dial := func(context.Context, accounts.Passkey) (*Person, error) {
 		connected++
-		return &Person{Name: "kim", Over: func() bool { return over }, Close: func() { closed++ }}
-	})
+		return &Person{Name: "kim", Over: func() bool { return over }, Close: func() { closed++ }}, nil
+	}
 	now := time.Unix(1_800_000_000, 0)
 	var g connectedPeople
 	d := logins{now: func() time.Time { return now }}
 	enter := func() string {
-		person := must(g.connect(t.Context(), people, accounts.Passkey{ID: "a"}))
+		person := must(g.connect(t.Context(), dial, accounts.Passkey{ID: "a"}))
 		id, _, ok := d.open(person)
 		stopIf(t, !ok, "no room for a session")
 		return id
@@ -174,7 +170,7 @@ func TestAnAgentThatGuessedTheWords(t *testing.T) {
 // As many strangers are looked at at a time as is said, and one more is told to come back.
 func TestFewStrangers(t *testing.T) {
 	t.Parallel()
-	s := site{Server: newServer("443", Config{Site: &Site{Origin: "https://mesh.example.org", People: nobody{}}})}
+	s := site{Server: newServer("443", Config{Site: &Site{Origin: "https://mesh.example.org", People: nobody(t)}})}
 	within, leave := make(chan struct{}), make(chan struct{})
 	handler := s.few(func(w http.ResponseWriter, _ *http.Request) { within <- struct{}{}; <-leave })
 	var all sync.WaitGroup
@@ -190,16 +186,6 @@ func TestFewStrangers(t *testing.T) {
 	all.Wait()
 	go handler(httptest.NewRecorder(), request("POST", "/login", "", nil))
 	<-within
-}
-
-type someone func() *Person
-
-func (someone) Passkey(string) (accounts.Passkey, bool) { return accounts.Passkey{}, false }
-
-func (s someone) Connect(context.Context, accounts.Passkey) (*Person, error) { return s(), nil }
-
-func (someone) Join(context.Context, string, accounts.Passkey) (bcp.AgentName, error) {
-	return "", errors.New("not now")
 }
 
 // A page of an item hears that it does not wait any more, of acts that counted and of its

@@ -29,18 +29,6 @@ type Person struct {
 	Close func()
 }
 
-// People are those who may log in with a passkey. Its methods are called concurrently.
-type People interface {
-	// Passkey returns the passkey with a browser's id for it.
-	Passkey(id string) (accounts.Passkey, bool)
-	// Connect returns the owner of a passkey, with a connection of their own.
-	Connect(ctx context.Context, p accounts.Passkey) (*Person, error)
-	// Join exchanges the token of an invitation for creds that are bound to a passkey,
-	// and stores both. An error of [*agents.RefusedError] or [agents.ErrToken] says that
-	// the token is not valid.
-	Join(ctx context.Context, token string, p accounts.Passkey) (bcp.AgentName, error)
-}
-
 // Site is the public address of the pages for browsers on other machines.
 type Site struct {
 	// Origin is the origin that browsers show: https://HOST or https://HOST:PORT. For a
@@ -48,8 +36,9 @@ type Site struct {
 	Origin string
 	// TLS has the certificate of the host. It is nil behind a proxy on the same machine
 	// that has the certificate. Versions before 1.3 are refused.
-	TLS    *tls.Config
-	People People
+	TLS *tls.Config
+	// People may log in. It is required.
+	People *People
 }
 
 // ErrOrigin says that passkeys do not work in pages of an origin.
@@ -84,8 +73,9 @@ type connectedPeople struct {
 	open map[accounts.Passkey]*Person
 }
 
-// connect returns the person with a passkey: one connection serves all their sessions.
-func (g *connectedPeople) connect(ctx context.Context, people People, p accounts.Passkey) (*Person, error) {
+// connect returns the person with a passkey, whom dial connects: one connection serves all
+// their sessions.
+func (g *connectedPeople) connect(ctx context.Context, dial func(context.Context, accounts.Passkey) (*Person, error), p accounts.Passkey) (*Person, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if known := g.open[p]; known != nil {
@@ -95,7 +85,7 @@ func (g *connectedPeople) connect(ctx context.Context, people People, p accounts
 		known.Close()
 		delete(g.open, p)
 	}
-	person, err := people.Connect(ctx, p)
+	person, err := dial(ctx, p)
 	if err != nil {
 		return nil, err
 	}

@@ -174,9 +174,9 @@ func (s *Server) secure() bool { return strings.HasPrefix(s.URL(), "https:") }
 // Close releases the port of a server that does not serve.
 func (s *Server) Close() error { return closeAll(s.listeners) }
 
-// Serve serves until ctx ends, and then returns nil. Running requests get a second to
+// run serves until ctx ends, and then returns nil. Running requests get a second to
 // finish.
-func (s *Server) Serve(ctx context.Context) error {
+func (s *Server) run(ctx context.Context) error {
 	if s.site == nil {
 		s.logins.renew()
 	}

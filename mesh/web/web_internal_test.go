@@ -585,7 +585,7 @@ func TestServe(t *testing.T) {
 	s := must(Listen(config))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx) }()
+	go func() { ended <- s.run(ctx) }()
 	request := must(http.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1:"+s.port+"/login", nil))
 	request.Host = "localhost:" + s.port
 	got, err := http.DefaultClient.Do(request)
@@ -608,7 +608,7 @@ func TestStopFinishesRequests(t *testing.T) {
 	})
 	serving, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(serving) }()
+	go func() { ended <- s.run(serving) }()
 	go func() { <-began; cancel() }()
 	got, err := http.DefaultClient.Do(must(http.NewRequestWithContext(ctx, "GET", "http://127.0.0.1:"+s.port, nil)))
 	if err != nil || got.Body.Close() != nil {

@@ -291,7 +291,7 @@ func serveWeb(ctx context.Context, server *web.Server, where meshdir.StateFlags)
 	ctx, cancel := context.WithCancel(ctx)
 	var served sync.WaitGroup
 	served.Go(func() {
-		if err := serve(ctx, server, &source{client.Flags{Where: where}}); err != nil && ctx.Err() == nil {
+		if err := (&source{client.Flags{Where: where}}).serve(ctx, server); err != nil && ctx.Err() == nil {
 			failures <- err
 		}
 	})

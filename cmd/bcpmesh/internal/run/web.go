@@ -5,13 +5,16 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/mesh/web"
 )
@@ -40,7 +43,7 @@ func (o *Web) Run(ctx context.Context, p *cli.Program, _ []string) error {
 		p.Out.Talkf("pages of %s at %s", o.Origin, server.Address())
 		p.Out.Talkf("people enrol with an invitation: bcpmesh creds invite NAME --role approver --web %s", o.Origin)
 	}
-	return serve(ctx, server, &source{o.Flags})
+	return (&source{o.Flags}).serve(ctx, server)
 }
 
 // listenAt takes the port that a flag names. The addresses that log in are shown on standard error.
@@ -63,23 +66,103 @@ func listenAt(p *cli.Program, flag string, config web.Config) (*web.Server, erro
 	return server, nil
 }
 
-// serve shows a mesh until ctx ends.
-func serve(ctx context.Context, server *web.Server, s *source) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+// renewal is how long connections are used whose credentials this process made for itself:
+// half as long as these are good.
+const renewal = client.OwnCredsTTL / 2
+
+// source is where the pages get the mesh from: a creds file, or the folder of the mesh,
+// whose owner has credentials made and decides as who says, or as its only approver.
+type source struct{ who client.Flags }
+
+// serve shows the mesh until ctx ends.
+func (s *source) serve(ctx context.Context, server *web.Server) error {
 	first, err := s.connect(ctx)
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}
-	var kept sync.WaitGroup
-	kept.Go(func() { s.attendUntil(ctx, server, first) })
-	err = server.Serve(ctx)
-	cancel()
-	kept.Wait()
-	if err != nil {
+	again := s.connect
+	if s.who.Creds != "" {
+		again = nil // the creds file is read at every connect
+	}
+	if err := server.Serve(ctx, first, again, renewal); err != nil {
 		return cli.Failf("the pages are no longer served: %s", cli.FileReason(err))
 	}
 	return nil
+}
+
+func (s *source) connect(ctx context.Context) (m web.Mesh, err error) {
+	var open []*client.Client
+	m.Close = func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}
+	defer func() {
+		if err != nil {
+			m.Close()
+		}
+	}()
+	connect := func(who client.Flags, role bcp.Role) (*client.Client, error) {
+		c, err := who.Connect(ctx, role)
+		if err == nil {
+			open = append(open, c)
+		}
+		return c, err
+	}
+	who := s.who
+	if who.Creds == "" {
+		who.As = anyAuditor(who.Where)
+	}
+	auditor, err := connect(who, bcp.RoleAuditor)
+	if err != nil {
+		return m, err
+	}
+	m.Auditor, m.Budgets, m.Connected = auditor.Auditor(), auditor.Operator(), auditor.NATS().IsConnected
+	m.Definition = func() *bcp.Mesh { return auditor.Definition }
+	if s.who.Creds != "" {
+		return m, nil
+	}
+	if folder, err := s.who.Where.Folder(); err == nil {
+		m.Proof = func() web.Proof { return proof(folder.State) }
+	}
+	owner := s.who
+	operator, err := connect(owner, bcp.RoleOperator)
+	if err != nil {
+		return m, err
+	}
+	m.Operator = operator.Operator()
+	if owner.As == "" && auditor.Definition != nil && len(auditor.Definition.Approvers) == 1 {
+		owner.As = string(auditor.Definition.Approvers[0])
+	}
+	if owner.As != "" { // it is known who decides about what is held
+		approver, err := connect(owner, bcp.RoleApprover)
+		if err != nil {
+			return m, err
+		}
+		m.Owner = &web.Person{Name: approver.Name, Approver: agents.NewApprover(approver.Connection)}
+	}
+	return m, nil
+}
+
+// anyAuditor is the first auditor of a folder's mesh: all of them see the same.
+func anyAuditor(where meshdir.StateFlags) string {
+	_, def, err := where.Load()
+	if err != nil || len(def.Auditors) == 0 {
+		return ""
+	}
+	return string(def.Auditors[0])
+}
+
+// proof is the newest checkpoint of a state folder. One that cannot be read is none.
+func proof(state string) (p web.Proof) {
+	store, err := accounts.Open(state)
+	tree := mesh.Tree(state)
+	if newest, wrong := tree.Newest(); wrong == nil && err == nil {
+		p.Checkpoint = string(newest)
+		p.Signed, _ = tree.SignedAt()
+		p.Key, _ = store.CheckpointPublic()
+	}
+	return p
 }
 
 // siteFlags say where browsers of other machines find the pages.
@@ -115,7 +198,11 @@ func (f *siteFlags) open(p *cli.Program, who *client.Flags) (*web.Site, error) {
 	if err := os.MkdirAll(store, 0o700); err != nil {
 		return nil, cli.NotWritten(store, err)
 	}
-	site := &web.Site{Origin: f.Origin, People: &people{dir: store, who: who, log: log}}
+	at := func() (url string, o agents.Options, err error) {
+		url, o.NATS, err = who.At()
+		return url, o, err
+	}
+	site := &web.Site{Origin: f.Origin, People: &web.People{Folder: store, At: at, Logger: log}}
 	if f.Cert != "" {
 		var err error
 		if site.TLS, err = server.FileTLS(f.Cert, f.Key, log); err != nil {

@@ -1,4 +1,4 @@
-package run
+package web
 
 import (
 	"bytes"
@@ -32,8 +32,8 @@ func TestTooManyPasskeys(t *testing.T) {
 		add(n)
 	}
 	var said bytes.Buffer
-	p := &people{dir: dir, log: hclog.New(&hclog.LoggerOptions{Output: &said})}
-	logsIn := func(n int) bool { _, ok := p.Passkey(fmt.Sprintf("%04d", n)); return ok }
+	p := &People{Folder: dir, Logger: hclog.New(&hclog.LoggerOptions{Output: &said})}
+	logsIn := func(n int) bool { _, ok := p.passkey(fmt.Sprintf("%04d", n)); return ok }
 	if !logsIn(0) || !logsIn(maxPeople-1) || said.Len() > 0 {
 		t.Errorf("at the limit: %s", &said)
 	}
