@@ -27,10 +27,10 @@ func (r room) outgrown(is int) bool { return is > r.most+r.most/200 }
 
 var house = []room{
 	{"lines: bcp", 44234, lines("bcp")},
-	{"lines: mesh", 23185, lines("mesh")},
-	{"lines: cmd", 20775, lines("cmd/bcpmesh", "cmd/internal")},
+	{"lines: mesh", 23900, lines("mesh")},
+	{"lines: cmd", 20200, lines("cmd/bcpmesh", "cmd/internal")},
 	{"lines: agents", 23116, lines("agents")},
-	{"lines: jetstream, accounts, subjects", 13394, lines("jetstream", "accounts", "subjects")},
+	{"lines: jetstream, accounts, subjects", 13500, lines("jetstream", "accounts", "subjects")},
 	{"lines: examples", 448, lines("examples")},
 	{"lines: all of the root module", 124998, lines("bcp", "mesh", "cmd/bcpmesh", "cmd/internal", "agents", "jetstream", "accounts", "subjects", "examples")},
 	{"lines: lab, bridge, .ci", 23871, lines("cmd/bcpmesh-lab", "cmd/bcpmesh-bridge", ".ci")},
