@@ -334,3 +334,41 @@ func (r *Redecided) show() {
 		r.out.Printf("recorded by    %s: %s from %d on\n", by(u.Context, u.Versions), cli.Count(u.Compared, "decision"), u.First)
 	}
 }
+
+// redecideRun decides the records of a run again.
+func redecideRun(ctx context.Context, p *cli.Program, where meshdir.StateFlags, id string) error {
+	_, def, err := where.Load()
+	if err != nil {
+		return err
+	}
+	source, err := client.OpenSource(ctx, where)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	r, err := source.RedecideRun(ctx, def, cli.ProgramVersion(), id)
+	switch {
+	case errors.Is(err, mesh.ErrRunRecord):
+		return cli.Failf("%s", err).WithHint("was the beginning of the run truncated? Otherwise bcpmesh audit verify")
+	case err != nil:
+		return failure(err, source.Folder.State)
+	case r.Records == 0:
+		return noRun(id)
+	}
+	o := p.Out
+	if err := o.Show(r, func() {
+		o.Table([]string{"record", "kind", "from", "decided again", "differs in"}, cli.Rows(r.Results, func(one *mesh.RunRecord) []string {
+			return []string{strconv.FormatUint(one.Decision, 10), one.Kind.String(), string(one.From), one.Result, strings.Join(one.Parts, ", ")}
+		}))
+		o.Printf("%s of run %s: %d same, %d differ, %d not possible\n", cli.Count(r.Records, "record"), cli.Plain(string(r.Run)), r.Same, r.Differ, r.NotPossible)
+	}); err != nil {
+		return err
+	}
+	switch {
+	case r.Incidents > 0:
+		return cli.Failf("%s: the same definitions and version decide differently", cli.Count(r.Incidents, "incident")).WithHint("bcpmesh audit verify says whether the journal was changed")
+	case r.Differ > 0:
+		return cli.Failf("%s decided differently by the current definitions", cli.Count(r.Differ, "record")+" would be").WithHint("it was made under others")
+	}
+	return nil
+}
