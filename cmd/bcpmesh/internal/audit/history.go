@@ -61,6 +61,40 @@ func historyRow(l *bcp.LedgerLine) []string {
 		l.Balance.Settled.Rounded(), l.Balance.Reserved.Rounded()}
 }
 
+// showSubscriptions counts the pushes of a span by subscription, of one channel or of
+// all. Those of the definitions are there without a push too.
+func showSubscriptions(ctx context.Context, o *cli.Output, c *client.Client, of agents.Selection, span client.SpanFlags) error {
+	var counts state.PushCounts
+	if def := c.Definition; def != nil {
+		for i := range def.Channels {
+			if only := (bcp.ChannelKey{Controller: of.Controller, Reader: of.Reader}); only == (bcp.ChannelKey{}) || only == def.Channels[i].ChannelKey {
+				counts.Declare(&def.Channels[i])
+			}
+		}
+	}
+	for _, of.Kind = range []bcp.DecisionKind{bcp.KindPush, bcp.KindRefusals, bcp.KindBatch} {
+		if err := read(ctx, c, of, span, adds(counts.Add)); err != nil {
+			return err
+		}
+	}
+	return cli.ShowRows(o, counts.List(), "there is no subscription, and nothing was pushed",
+		[]string{"channel", "subscription", "pushes", "accepted", "held", "filtered", "too often", "invalid", "refused", "windows", "bits", "capacity", "last"}, func(c *state.PushCount) []string {
+			last := ""
+			if !c.Last.IsZero() {
+				last = c.Last.Local().Format(time.DateTime)
+			}
+			row := []string{cli.ChannelName(c.Controller, c.Reader), cli.Plain(string(c.Subscription))}
+			for _, n := range []int{c.Pushes(), c.Accepted, c.Held, c.Filtered, c.RateLimited} {
+				row = append(row, strconv.Itoa(n))
+			}
+			invalid := strconv.Itoa(c.Invalid)
+			if c.Invalid > 0 {
+				invalid += " (" + strconv.Itoa(c.InvalidPercent()) + " %)"
+			}
+			return append(row, invalid, strconv.Itoa(c.Refused), strconv.Itoa(c.Windows), c.Nominal.Rounded(), c.Capacity.Rounded(), last)
+		})
+}
+
 // showCost shows what counts of each agent's model. A decision says itself up to when it
 // counts, whatever the window is now, so all are read.
 func showCost(ctx context.Context, o *cli.Output, c *client.Client) error {

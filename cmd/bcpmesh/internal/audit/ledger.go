@@ -40,8 +40,8 @@ type windowBook struct {
 type LedgerShow struct {
 	client.Flags
 	client.SpanFlags
-	Channel               client.ChannelFlag
-	History, Egress, Cost bool `not:"history egress cost"`
+	Channel                              client.ChannelFlag
+	History, Subscriptions, Egress, Cost bool `not:"history subscriptions egress cost"`
 }
 
 func (o *LedgerShow) Run(ctx context.Context, p *cli.Program, _ []string) error {
@@ -49,8 +49,8 @@ func (o *LedgerShow) Run(ctx context.Context, p *cli.Program, _ []string) error 
 	switch {
 	case (o.Egress || o.Cost) && only != (bcp.ChannelKey{}):
 		return cli.Usagef("ledger show: --egress and --cost are about agents, and take no --channel")
-	case o.SpanFlags != (client.SpanFlags{}) && !o.History:
-		return cli.Usagef("ledger show: --since and --until are for --history")
+	case o.SpanFlags != (client.SpanFlags{}) && !o.History && !o.Subscriptions:
+		return cli.Usagef("ledger show: --since and --until are for --history and --subscriptions")
 	}
 	c, err := o.Books(ctx, p, false)
 	if err != nil {
@@ -61,6 +61,8 @@ func (o *LedgerShow) Run(ctx context.Context, p *cli.Program, _ []string) error 
 	switch {
 	case o.History:
 		return showHistory(ctx, p.Out, c, of, o.SpanFlags)
+	case o.Subscriptions:
+		return showSubscriptions(ctx, p.Out, c, of, o.SpanFlags)
 	case o.Egress:
 		return showEgress(ctx, p.Out, c)
 	case o.Cost:
