@@ -106,9 +106,8 @@ func TestNotEnoughInformation(t *testing.T) {
 		{`{"not_enough_information": true}`, field, false},
 	} {
 		answer, err := stdio.ParseAnswer([]byte(c.printed), c.spec)
-		if _, unknown := answer.(agents.NotEnoughInformation); err != nil || unknown != c.unknown {
-			t.Errorf("%q: %v, %v", c.printed, answer, err)
-		}
+		_, unknown := answer.(agents.NotEnoughInformation)
+		failIf(t, err != nil || unknown != c.unknown, "%q: %v, %v", c.printed, answer, err)
 	}
 }
 
@@ -225,9 +224,8 @@ func TestProgramEndsWithItsContext(t *testing.T) {
 			}
 		}
 	}()
-	if answer, err := p.Answer(ctx, query(urgent)); !errors.Is(err, over) || answer != nil {
-		t.Errorf("%v, %v", answer, err)
-	}
+	answer, err := p.Answer(ctx, query(urgent))
+	failIf(t, !errors.Is(err, over) || answer != nil, "%v, %v", answer, err)
 }
 
 // FuzzAnswer reads any bytes as what a program printed: it is one well-formed object, or

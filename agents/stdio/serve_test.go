@@ -81,9 +81,8 @@ func serve(t *testing.T, m *meshtest.Mesh, name bcp.AgentName, role bcp.Role) *s
 // say sends a line.
 func (s *served) say(format string, args ...any) {
 	s.t.Helper()
-	if _, err := fmt.Fprintf(s.in, format+"\n", args...); err != nil {
-		s.t.Fatal(err)
-	}
+	_, err := fmt.Fprintf(s.in, format+"\n", args...)
+	stopIf(s.t, err != nil, "%v", err)
 }
 
 // line is what a program hears.
@@ -103,12 +102,9 @@ func (s *served) hear(match func(line) bool) line {
 		select {
 		case b, more := <-s.lines:
 			var l line
-			if !more {
-				s.t.Fatal("it ended")
-			}
-			if err := json.Unmarshal(b, &l, json.MatchCaseInsensitiveNames(true)); err != nil {
-				s.t.Fatalf("%s: %v", b, err)
-			}
+			stopIf(s.t, !more, "it ended")
+			err := json.Unmarshal(b, &l, json.MatchCaseInsensitiveNames(true))
+			stopIf(s.t, err != nil, "%s: %v", b, err)
 			if match(l) {
 				return l
 			}
@@ -133,9 +129,8 @@ func TestServe(t *testing.T) {
 	t.Parallel()
 	m := pair(t)
 	reader, controller := serve(t, m, "researcher", bcp.RoleReader), serve(t, m, "main", bcp.RoleController)
-	if got := reader.hear(method("ready")); string(got.Params) != `{"agent":"researcher","role":"reader","version":"test"}` {
-		t.Errorf("ready: %s", got.Params)
-	}
+	got := reader.hear(method("ready"))
+	failIf(t, string(got.Params) != `{"agent":"researcher","role":"reader","version":"test"}`, "ready: %s", got.Params)
 	controller.say(`{"jsonrpc":"2.0","id":"a","method":"ask_and_wait","params":{"target":"researcher","spec":{"category":1,"fields":[{"name":"urgent","type":"boolean"}]}}}`)
 	first := reader.hear(method("query"))
 	reader.say(`{"jsonrpc":"2.0","id":%s,"result":["attacker words"]}`, first.ID)
@@ -145,14 +140,12 @@ func TestServe(t *testing.T) {
 	reader.say(`{"jsonrpc":"2.0","id":%s,"result":{"urgent":false}}`, first.ID) // late
 	reader.say(`{"jsonrpc":"2.0","id":77,"result":{"urgent":false}}`)           // made up
 	reader.say(`{"jsonrpc":"2.0","id":%s,"result":{"urgent":true}}`, again.ID)
-	if got := controller.hear(reply(`"a"`)); !strings.Contains(string(got.Result), `"response":{"urgent":true}`) {
-		t.Errorf("answered with %s, %s", got.Result, got.Error)
-	}
+	got = controller.hear(reply(`"a"`))
+	failIf(t, !strings.Contains(string(got.Result), `"response":{"urgent":true}`), "answered with %s, %s", got.Result, got.Error)
 
 	reader.say(`{"jsonrpc":"2.0","id":2,"method":"push","params":{"controller":"main","subscription_id":"news","response":{"urgent":true},"push_id":"p1"}}`)
-	if got := reader.hear(reply("2")); !strings.Contains(string(got.Result), `"status":"delivered"`) {
-		t.Errorf("pushed: %s, %s", got.Result, got.Error)
-	}
+	got = reader.hear(reply("2"))
+	failIf(t, !strings.Contains(string(got.Result), `"status":"delivered"`), "pushed: %s, %s", got.Result, got.Error)
 	d := controller.hear(method("delivery"))
 	controller.say(`{"jsonrpc":"2.0","id":%s,"error":{"code":1,"message":"not now"}}`, d.ID)
 	same := controller.hear(method("delivery"))
@@ -206,9 +199,8 @@ func TestLines(t *testing.T) {
 		`{"jsonrpc":"2.0","id":"x","result":{}}`: ``,
 	} {
 		var out bytes.Buffer
-		if err := stdio.ReadLines(strings.NewReader(text+"\n"), &out); err != nil || strings.TrimSuffix(out.String(), "\n") != want {
-			t.Errorf("%s: %s, %v", text, out.String(), err)
-		}
+		err := stdio.ReadLines(strings.NewReader(text+"\n"), &out)
+		failIf(t, err != nil || strings.TrimSuffix(out.String(), "\n") != want, "%s: %s, %v", text, out.String(), err)
 	}
 	long := `{"jsonrpc":"2.0","method":"` + strings.Repeat("x", stdio.MaxLine-len(`{"jsonrpc":"2.0","method":""}`)-1) + `"}`
 	if err := stdio.ReadLines(strings.NewReader(long+"\n"), io.Discard); err != nil {
@@ -241,9 +233,10 @@ func FuzzLines(f *testing.F) {
 					Message string `json:"message"`
 				} `json:"error"`
 			}
-			if err := json.Unmarshal(said, &m, json.RejectUnknownMembers(true)); err != nil || m.Error.Code > -32600 || len(m.Error.Message) > 60 {
-				t.Fatalf("%q: %s, %v", b, said, err)
-			}
+			err := json.Unmarshal(said, &m, json.RejectUnknownMembers(true))
+			stopIf(t, err != nil || m.Error.Code > -32600 || len(m.Error.Message) > 60, "%q: %s, %v", b, said, err)
 		}
 	})
 }
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

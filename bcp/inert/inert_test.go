@@ -58,9 +58,8 @@ func TestInertTexts(t *testing.T) {
 		"│ x":                 "⟨U+2502⟩⟨U+0020⟩x",
 		"e\u0301\u0301\u0301": "e\u0301\u0301⟨U+0301⟩",
 	} {
-		if got := inert.Text(s); got != want {
-			t.Errorf("Text(%q) = %q, want %q", s, got, want)
-		}
+		got := inert.Text(s)
+		failIf(t, got != want, "Text(%q) = %q, want %q", s, got, want)
 	}
 }
 
@@ -115,17 +114,17 @@ func TestLine(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]string{"a\nb": "a; b", "\x1b[2J": `\x1b[2J`, "\u202ea": `\u202ea`, "\xff": `\xff`, "ä 漢": "ä 漢", "": "",
 		"a\ufe0f\U000e0101b": `a\ufe0f\U000e0101b`, "a\u3164\u115f\u2800b": `a\u3164\u115f\u2800b`, "a\u00adb\U000e0041": `a\u00adb\U000e0041`} {
-		if got := inert.Line(s); got != want {
-			t.Errorf("Line(%q) = %q, want %q", s, got, want)
-		}
+		got := inert.Line(s)
+		failIf(t, got != want, "Line(%q) = %q, want %q", s, got, want)
 	}
 	for _, c := range []struct {
 		text    string
 		columns int
 		want    string
 	}{{"abcd", 4, "abcd"}, {"abcde", 4, "abc…"}, {"漢漢漢", 6, "漢漢漢"}, {"漢漢漢", 5, "漢漢…"}, {"ab", 1, "…"}, {"", 0, ""}} {
-		if got := inert.Cut(c.text, c.columns); got != c.want {
-			t.Errorf("Cut(%q, %d) = %q, want %q", c.text, c.columns, got, c.want)
-		}
+		got := inert.Cut(c.text, c.columns)
+		failIf(t, got != c.want, "Cut(%q, %d) = %q, want %q", c.text, c.columns, got, c.want)
 	}
 }
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

@@ -18,8 +18,7 @@ func TestAgentsModel(t *testing.T) {
 		"": nil, "its model takes 1 token": {Tokens: 1}, "its model takes 20 tokens of 100": {Tokens: 20, TokenBudget: 100},
 		"its model takes 20 tokens, 0.5 USD": {Tokens: 20, USD: bcp.Dollar / 2}, "its model takes 20 tokens, 0 USD of 2": {Tokens: 20, CostBudget: 2 * bcp.Dollar},
 	} {
-		if got := tell.Agent(&status.Agent{State: status.Connected, Model: u}, time.Now()); got != want {
-			t.Errorf("%+v: %q, want %q", u, got, want)
-		}
+		got := tell.Agent(&status.Agent{State: status.Connected, Model: u}, time.Now())
+		failIf(t, got != want, "%+v: %q, want %q", u, got, want)
 	}
 }

@@ -39,18 +39,12 @@ func TestCallIsShown(t *testing.T) {
 		}
 	}
 	frames := tell.ItemFrames(v, time.Time{})
-	if got := fmt.Sprint(frames[0].Parts); got != "[{body Pay at once.} {to kim@example.com}]" {
-		t.Errorf("the call is %s", got)
-	}
-	if !tell.Intact(v) {
-		t.Error("it is not intact")
-	}
-	if q := tell.Question(v); q != "Have send called, once, exactly like this" {
-		t.Errorf("the question is %q", q)
-	}
-	if tell.Consequence(v, bcp.Approve) == tell.Consequence(v, bcp.RejectItem) {
-		t.Error("both decisions have one consequence")
-	}
+	got := fmt.Sprint(frames[0].Parts)
+	failIf(t, got != "[{body Pay at once.} {to kim@example.com}]", "the call is %s", got)
+	failIf(t, !tell.Intact(v), "it is not intact")
+	q := tell.Question(v)
+	failIf(t, q != "Have send called, once, exactly like this", "the question is %q", q)
+	failIf(t, tell.Consequence(v, bcp.Approve) == tell.Consequence(v, bcp.RejectItem), "both decisions have one consequence")
 	v.Kind = bcp.ItemInDoubt
 	if q := tell.Question(v); !strings.Contains(q, "It was not done") || !strings.Contains(tell.Consequence(v, bcp.Approve), "again") {
 		t.Errorf("the question is %q", q)
@@ -69,9 +63,8 @@ func TestCallsLookDifferent(t *testing.T) {
 		`{"body":"","to":"x"}`, `{"body":"x","more":1,"to":"x"}`, `{"body":["a"],"to":"x"}`, `{"body":"[\"a\"]","to":"x"}`, `null`, `{}`,
 	} {
 		shown := fmt.Sprintf("%q", tell.ItemFrames(callItem(args), time.Time{})[0].Parts)
-		if other, same := seen[shown]; same {
-			t.Errorf("%s looks like %s", args, other)
-		}
+		other, same := seen[shown]
+		failIf(t, same, "%s looks like %s", args, other)
 		seen[shown] = args
 	}
 	for name, change := range map[string]func(*bcp.ItemView){

@@ -130,11 +130,9 @@ not reached  last  tool
 `},
 	} {
 		got := strings.Join(tell.TreeLines(run(t, tt.plan, tt.steps...).Tree()), "\n") + "\n"
-		if diff := cmp.Diff(tt.want[1:], got); diff != "" {
-			t.Errorf("%s: got\n%s\n%s", tt.name, got, diff)
-		}
+		diff := cmp.Diff(tt.want[1:], got)
+		failIf(t, diff != "", "%s: got\n%s\n%s", tt.name, got, diff)
 	}
-	if got := strings.Join(tell.TreeLines(tell.StepTree([]tell.TreeStep{{Path: "a", Kind: "each", Bits: bcp.Bit}, {Path: "a/0/b", Kind: "tool"}, {Path: "a", Kind: "end"}})), "\n"); got != "a  each  1.0\n  0:\n    b  tool" {
-		t.Errorf("a plan that is not run is\n%s", got)
-	}
+	got := strings.Join(tell.TreeLines(tell.StepTree([]tell.TreeStep{{Path: "a", Kind: "each", Bits: bcp.Bit}, {Path: "a/0/b", Kind: "tool"}, {Path: "a", Kind: "end"}})), "\n")
+	failIf(t, got != "a  each  1.0\n  0:\n    b  tool", "a plan that is not run is\n%s", got)
 }

@@ -51,9 +51,8 @@ func TestSentencesAreInert(t *testing.T) {
 // covers P11.3, A-SCROLL
 func TestSentence(t *testing.T) {
 	t.Parallel()
-	if got, want := tell.Length(bcptest.Texts["newlines"]), "10010 characters, 3 words"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	got, want := tell.Length(bcptest.Texts["newlines"]), "10010 characters, 3 words"
+	failIf(t, got != want, "%q, want %q", got, want)
 	for _, c := range []struct {
 		d    bcp.Decision
 		want string
@@ -68,8 +67,9 @@ func TestSentence(t *testing.T) {
 		{bcp.Decision{Kind: bcp.KindCall, Run: &bcp.RunChange{Run: "r1", Kernel: "desk", Change: jsontext.Value(`{"kind":27,"end":{"status":"aborted","code":"planner_timeout"}}`)}}, "the gateway goes on with run r1 of desk: run_aborted; planner_timeout"},
 		{bcp.Decision{Kind: bcp.KindBatch, Subscription: "s", Count: 2}, "the gateway ends the window of s, with 2 answers"},
 	} {
-		if got := tell.Sentence(&c.d); got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
-		}
+		got := tell.Sentence(&c.d)
+		failIf(t, got != c.want, "%q, want %q", got, c.want)
 	}
 }
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

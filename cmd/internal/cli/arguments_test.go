@@ -28,9 +28,8 @@ func TestUsageArguments(t *testing.T) {
 		cmd := &cobra.Command{Use: test.use}
 		takes := usageArguments(test.use)
 		for n := range 10 {
-			if err := takes(cmd, make([]string, n)); (err == nil) != (n >= test.least && n <= test.most) {
-				t.Errorf("%s: %d arguments: %v", test.use, n, err)
-			}
+			err := takes(cmd, make([]string, n))
+			failIf(t, (err == nil) != (n >= test.least && n <= test.most), "%s: %d arguments: %v", test.use, n, err)
 		}
 		for n, want := range test.completed {
 			words, directive := completeArguments(test.use, complete)(cmd, make([]string, n), "")
@@ -38,9 +37,8 @@ func TestUsageArguments(t *testing.T) {
 			if len(words) > 0 {
 				got = words[0]
 			}
-			if got != want || directive != cobra.ShellCompDirectiveNoFileComp {
-				t.Errorf("%s: argument %d: completed by %q (%v), want %q", test.use, n+1, got, directive, want)
-			}
+			failIf(t, got != want || directive != cobra.ShellCompDirectiveNoFileComp,
+				"%s: argument %d: completed by %q (%v), want %q", test.use, n+1, got, directive, want)
 		}
 	}
 }

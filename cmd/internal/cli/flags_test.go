@@ -13,8 +13,7 @@ func TestNumberFlag(t *testing.T) {
 		{0, "-1", false}, {0, "", false}, {0, "1.5", false}, {0, " 1", false}, {0, "0x10", false},
 	} {
 		f := NumberFlag{Least: c.least}
-		if err := f.Set(c.text); (err == nil) != c.ok {
-			t.Errorf("%q from %d: %v", c.text, c.least, err)
-		}
+		err := f.Set(c.text)
+		failIf(t, (err == nil) != c.ok, "%q from %d: %v", c.text, c.least, err)
 	}
 }

@@ -20,11 +20,8 @@ func TestLogIsRedacted(t *testing.T) {
 	logger.Debug("nats://bob:hunter22@h.test")
 	text := log.String()
 	for _, want := range []string{"bob:[REDACTED:url-password]@h.test:4222", "Bearer [REDACTED:bearer-token]", key, "[INFO]  bcpmesh.server: plain\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %s in\n%s", want, text)
-		}
+		failIf(t, !strings.Contains(text, want), "no %s in\n%s", want, text)
 	}
-	if strings.Contains(text, "hunter22") || strings.Contains(text, "abc123") || strings.Count(text, "\n") != 2 {
-		t.Errorf("the log is\n%s", text)
-	}
+	failIf(t, strings.Contains(text, "hunter22") || strings.Contains(text, "abc123") || strings.Count(text, "\n") != 2,
+		"the log is\n%s", text)
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 var ledgerRows = [][]string{
@@ -36,15 +38,13 @@ func TestTableFitsTheTerminal(t *testing.T) {
 	for name, cells := range tables {
 		for _, width := range []int{60, 80, 120} {
 			got := tableAt(width, cells[0], cells[1:])
-			if w := text.LongestLineLen(got); w > width {
-				t.Errorf("%s at %d has a line of %d columns:\n%s", name, width, w, got)
-			}
+			w := text.LongestLineLen(got)
+			failIf(t, w > width, "%s at %d has a line of %d columns:\n%s", name, width, w, got)
 			for _, row := range cells[1:] {
 				for _, cell := range row {
 					for _, word := range strings.Fields(cell) {
-						if text.StringWidth(word) < width/2 && !strings.Contains(got, word) {
-							t.Errorf("%s at %d lacks %q:\n%s", name, width, word, got)
-						}
+						failIf(t, text.StringWidth(word) < width/2 && !strings.Contains(got, word),
+							"%s at %d lacks %q:\n%s", name, width, word, got)
 					}
 				}
 			}
@@ -56,19 +56,18 @@ func TestTableFitsTheTerminal(t *testing.T) {
 			t.Errorf("two lines of a cell are one at %d:\n%s", width, got)
 		}
 	}
-	if got := tableAt(140, ledgerHeader, ledgerRows); !strings.HasPrefix(got, "╭") {
-		t.Errorf("a table that fits is drawn, got\n%s", got)
-	}
-	if got := tableAt(60, ledgerHeader, ledgerRows); !strings.Contains(got, "main ← mailer\n  epoch      12\n") {
-		t.Errorf("a table that does not fit is stacked, got\n%s", got)
-	}
+	got := tableAt(140, ledgerHeader, ledgerRows)
+	failIf(t, !strings.HasPrefix(got, "╭"), "a table that fits is drawn, got\n%s", got)
+	got = tableAt(60, ledgerHeader, ledgerRows)
+	failIf(t, !strings.Contains(got, "main ← mailer\n  epoch      12\n"), "a table that does not fit is stacked, got\n%s", got)
 }
 
 // What a pipe gets has no width: a row is a line, for grep and awk.
 func TestTableInAPipe(t *testing.T) {
 	t.Parallel()
 	got := strings.Split(strings.TrimSpace(tableAt(0, ledgerHeader, ledgerRows)), "\n")
-	if len(got) != 1+len(ledgerRows) || !strings.HasPrefix(got[0], "CHANNEL ") || strings.HasSuffix(got[2], " ") {
-		t.Errorf("%q", got)
-	}
+	failIf(t, len(got) != 1+len(ledgerRows) || !strings.HasPrefix(got[0], "CHANNEL ") || strings.HasSuffix(got[2], " "),
+		"%q", got)
 }
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

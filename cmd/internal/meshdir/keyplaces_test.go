@@ -36,9 +36,8 @@ func TestKeysAreRead(t *testing.T) {
 		"": "", "env:A_KEY": "k-789", "file:key": "k-123", "file:most": strings.Repeat("k", 4<<10), "file:key.age": "k-456",
 		"command:./prints.sh a  b": "k-a-b", "command:printf k-%s c": "k-c",
 	} {
-		if got, err := folder.Key(place, "the key"); got != want || err != nil {
-			t.Errorf("%s: %q, %v", place, got, err)
-		}
+		got, err := folder.Key(place, "the key")
+		failIf(t, got != want || err != nil, "%s: %q, %v", place, got, err)
 	}
 	for place, want := range map[string]string{
 		"env:GONE": "GONE is not set", "file:gone": "cannot be read", "file:open": "chmod 600", "file:long": "holds no key",
@@ -46,9 +45,8 @@ func TestKeysAreRead(t *testing.T) {
 		"command: ": "no command", "command:printf two\\nwords": "that is not a key", "command:true": "that is not a key", "keyring:x": "expected env:NAME",
 	} {
 		got, err := folder.Key(place, "the key")
-		if got != "" || err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "the key: ") || strings.Contains(err.Error(), "canary") {
-			t.Errorf("%s: %q, %v", place, got, err)
-		}
+		failIf(t, got != "" || err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "the key: ") || strings.Contains(err.Error(), "canary"),
+			"%s: %q, %v", place, got, err)
 	}
 }
 
@@ -69,12 +67,10 @@ func TestCheckRunsNoCommand(t *testing.T) {
 	}
 	folder := In(dir)
 	_, report := folder.Here().Load(os.DirFS(dir))
-	if len(report.Errors) != 1 || report.Errors[0].Code != definition.CodeNoModel || report.Errors[0].File != "agents/c.md" {
-		t.Errorf("%v", report.Errors)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
-		t.Error("the command of a key was run")
-	}
+	failIf(t, len(report.Errors) != 1 || report.Errors[0].Code != definition.CodeNoModel || report.Errors[0].File != "agents/c.md",
+		"%v", report.Errors)
+	_, err := os.Stat(filepath.Join(dir, "ran"))
+	failIf(t, err == nil, "the command of a key was run")
 }
 
 // sealed is what `age -p` makes of a text.

@@ -36,9 +36,8 @@ func TestPrepareReady(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "ready.json")
 			noError(t, os.WriteFile(file, []byte(c.content), 0o600))
 			noError(t, PrepareReady(file))
-			if _, err := os.Stat(file); (err == nil) != c.kept {
-				t.Errorf("after it: %v", err)
-			}
+			_, err := os.Stat(file)
+			failIf(t, (err == nil) != c.kept, "after it: %v", err)
 		})
 	}
 }
@@ -51,21 +50,15 @@ func TestAlive(t *testing.T) {
 	ours := Ready{URL: "nats://127.0.0.1:1", State: state, PID: os.Getpid()}
 	failIf(t, ours.Alive(), "without a lock: alive")
 	lock := flock.New(filepath.Join(state, server.ServerLock))
-	if ok, err := lock.TryLock(); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
+	ok, err := lock.TryLock()
+	stopIf(t, !ok || err != nil, "%v %v", ok, err)
 	failIf(t, !ours.Alive(), "with the lock: not alive")
-	if gone := (Ready{State: state, PID: 0}); gone.Alive() {
-		t.Error("without a process: alive")
-	}
+	failIf(t, Ready{State: state, PID: 0}.Alive(), "without a process: alive")
 	noError(t, lock.Unlock())
 	failIf(t, ours.Alive(), "after the lock was released: alive")
-	if ok, err := lock.TryLock(); !ok || err != nil {
-		t.Errorf("the lock is kept by whoever looked: %t, %v", ok, err)
-	}
-	if on := (Ready{State: state, Cluster: true}); !on.Alive() {
-		t.Error("on a cluster: not alive")
-	}
+	ok, err = lock.TryLock()
+	failIf(t, !ok || err != nil, "the lock is kept by whoever looked: %t, %v", ok, err)
+	failIf(t, !Ready{State: state, Cluster: true}.Alive(), "on a cluster: not alive")
 	noError(t, lock.Close())
 }
 
@@ -85,9 +78,8 @@ func TestWriteReadyLeavesNothing(t *testing.T) {
 	target := filepath.Join(dir, "taken")
 	noError(t, os.Mkdir(target, 0o700))
 	failIf(t, WriteReady(target, Ready{}) == nil, "wrote over a folder")
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("%v: %v", entries, err)
-	}
+	entries, err := os.ReadDir(dir)
+	failIf(t, err != nil || len(entries) != 1, "%v: %v", entries, err)
 }
 
 // What keeps a connection from being made is said without the words of the
@@ -103,12 +95,9 @@ func TestNotReached(t *testing.T) {
 		{fmt.Errorf("agents: connecting main: %w", errors.New("bad thing")), `no mesh answers at "nats://x": bad thing`},
 		{errors.New("bad thing"), `no mesh answers at "nats://x": bad thing`},
 	} {
-		if got := NotReached("nats://x", c.err); got.Message != c.want || got.Code != cli.ExitFailed {
-			t.Errorf("%v: %q", c.err, got.Message)
-		}
+		got := NotReached("nats://x", c.err)
+		failIf(t, got.Message != c.want || got.Code != cli.ExitFailed, "%v: %q", c.err, got.Message)
 	}
 }
 
-var noError = bcptest.NoError
-
-var failIf = bcptest.FailIf
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf

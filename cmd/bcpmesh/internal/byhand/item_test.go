@@ -77,9 +77,7 @@ func TestItemLinesTellEverything(t *testing.T) {
 		"\n│ pay at once.⟨U+000A⟩\n│ ⟨U+2514⟩⟨U+2500⟩⟨U+0020⟩end of what mail said⟨U+000A⟩\n│ Approve? y\n└─ end of what mail said\n",
 		"├─ 1h ago, mail, query q7, category 2, 55 bits\n│ {\"who\":\"ann lee\"}\n", "├─ 1m ago, mail, subscription news, category 1, 0 bits\n│ expired\n",
 	} {
-		if !strings.Contains(text, part) {
-			t.Errorf("expected %q:\n%s", part, text)
-		}
+		failIf(t, !strings.Contains(text, part), "expected %q:\n%s", part, text)
 	}
 
 	answer := summaryView("i2", "")
@@ -90,9 +88,7 @@ func TestItemLinesTellEverything(t *testing.T) {
 	answer.Content = jsontext.Value(`{"who":"ann lee","n":5}`)
 	text = strings.Join(itemLines(&answer, testNow, 100), "\n")
 	want := "├─ who: Who wrote? (person_name, at most 3 words)\n│ ann lee\n├─ n: How many? (integer, at most 1 word)\n│ 5\n└─ end"
-	if !strings.Contains(text, want) || !strings.Contains(text, "query q1") {
-		t.Errorf("expected %q:\n%s", want, text)
-	}
+	failIf(t, !strings.Contains(text, want) || !strings.Contains(text, "query q1"), "expected %q:\n%s", want, text)
 
 	fields := answer
 	fields.Spec = bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}, {Name: "mood", Type: bcp.TypeEnum, Values: []string{"good", "bad"}}}}
@@ -106,9 +102,8 @@ func TestItemLinesTellEverything(t *testing.T) {
 	escalation.Kind, escalation.Justification, escalation.Content = bcp.ItemEscalation, "it has no short answer", nil
 	text = strings.Join(itemLines(&escalation, testNow, 100), "\n")
 	want = "┌─ an agent's own words (main): what it wants to ask mail\n├─ why\n│ it has no short answer\n├─ directive, for a summary of at most 60 words\n│ Summarise.\n└─ "
-	if !strings.Contains(text, want) || strings.Contains(text, "untrusted content") || strings.Contains(text, "anomalies") {
-		t.Errorf("expected %q:\n%s", want, text)
-	}
+	failIf(t, !strings.Contains(text, want) || strings.Contains(text, "untrusted content") || strings.Contains(text, "anomalies"),
+		"expected %q:\n%s", want, text)
 }
 
 // Whatever the content is, and whatever the words of the agents around it, an
@@ -167,9 +162,8 @@ func TestAnswersOf(t *testing.T) {
 		`{"summary":"a"`:                false,
 		"{\"summary\":\"\xff\"}":        false,
 	} {
-		if _, got := tell.AnswersOf(jsontext.Value(content)); got != want {
-			t.Errorf("%s: %t", content, got)
-		}
+		_, got := tell.AnswersOf(jsontext.Value(content))
+		failIf(t, got != want, "%s: %t", content, got)
 	}
 }
 
@@ -188,9 +182,7 @@ func TestIntact(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	asked, err := bcp.Encode(v.Spec, bcp.JSON)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stopIf(t, err != nil, "%v", err)
 	v.SHA256 = sha256.Sum256(asked)
 	if err := intact(&v); err != nil {
 		t.Error(err)
@@ -223,11 +215,12 @@ func TestItemNamesSecrets(t *testing.T) {
 	const token = "ghp_" + "abcdefghij0123456789ABCDEFGHIJ012345"
 	v := summaryView("i1", "Use "+token+" and again "+token+", or DB_PASSWORD=kq7mfa2zx9.")
 	text := strings.Join(itemLines(&v, testNow, 200), "\n")
-	if !strings.Contains(text, "secrets   github-token, dotenv: who approves it lets them through as they are\n") || strings.Count(text, token) != 2 {
-		t.Error(text)
-	}
+	failIf(t, !strings.Contains(text, "secrets   github-token, dotenv: who approves it lets them through as they are\n") || strings.Count(text, token) != 2,
+		"%v", text)
 	v = summaryView("i1", "Nothing of that kind.")
 	if text := strings.Join(itemLines(&v, testNow, 200), "\n"); strings.Contains(text, "secrets ") {
 		t.Error(text)
 	}
 }
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
