@@ -146,3 +146,19 @@ func Entries(fsys fs.FS, name string, most int) iter.Seq2[fs.DirEntry, error] {
 func readable(info fs.FileInfo) bool { return info.Mode().IsRegular() || info.IsDir() }
 
 func refused(op, name string) error { return &fs.PathError{Op: op, Path: name, Err: ErrKind} }
+
+// Reason says why an operation on a file failed, without its path.
+func Reason(err error) string {
+	var path *os.PathError
+	var link *os.LinkError
+	var call *os.SyscallError
+	switch {
+	case errors.As(err, &path):
+		return path.Err.Error()
+	case errors.As(err, &link):
+		return link.Err.Error()
+	case errors.As(err, &call):
+		return call.Err.Error()
+	}
+	return err.Error()
+}

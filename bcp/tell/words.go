@@ -1,6 +1,7 @@
 package tell
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,4 +38,15 @@ func Length(s string) string {
 // words joins the parts that are not empty.
 func words(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), " ")
+}
+
+// FirstNames names at most so many of a list, and how many more there are.
+func FirstNames(names []string, most int) string {
+	switch {
+	case len(names) == 0:
+		return "nobody"
+	case len(names) <= most:
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }

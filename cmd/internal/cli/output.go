@@ -20,6 +20,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"golang.org/x/term"
 
+	"github.com/bcpmesh/bcpmesh/accounts/disk"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
@@ -255,20 +256,7 @@ func Quoted(s string) string {
 }
 
 // FileReason says why an operation on a file failed, without its path.
-func FileReason(err error) string {
-	var path *os.PathError
-	var link *os.LinkError
-	var call *os.SyscallError
-	switch {
-	case errors.As(err, &path):
-		return path.Err.Error()
-	case errors.As(err, &link):
-		return link.Err.Error()
-	case errors.As(err, &call):
-		return call.Err.Error()
-	}
-	return err.Error()
-}
+func FileReason(err error) string { return disk.Reason(err) }
 
 // Count writes a number with its noun: "1 error", "2 errors".
 func Count(n int, noun string) string { return tell.Count(n, noun) }

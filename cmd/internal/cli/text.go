@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -49,15 +48,7 @@ func Seconds(d time.Duration) int64 { return int64(d / time.Second) }
 func Moment(t time.Time) string { return tell.Moment(t) }
 
 // FirstNames names at most so many of a list, and how many more there are.
-func FirstNames(names []string, most int) string {
-	switch {
-	case len(names) == 0:
-		return "nobody"
-	case len(names) <= most:
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}
+func FirstNames(names []string, most int) string { return tell.FirstNames(names, most) }
 
 // ChannelName writes a channel as CONTROLLER/READER.
 func ChannelName(controller, reader bcp.AgentName) string { return tell.Channel(controller, reader) }

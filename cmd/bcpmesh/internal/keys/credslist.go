@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/subjects"
+	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
 // askTimeout bounds how long a list waits for what only the running mesh knows.
@@ -194,32 +193,6 @@ func showCreds(p *cli.Program, where meshdir.StateFlags, name string) error {
 	return nil
 }
 
-// Expiring returns who has no creds that are good any more, and who has none for
-// long, sorted; and how many have or had any. Who is not in the definitions is left
-// out, if there are some.
-func Expiring(users []accounts.User, def *bcp.Mesh, now time.Time) (over, soon []string, parties int) {
-	party := func(agent bcp.AgentName, role bcp.Role) string { return string(agent) + " as " + role.String() }
-	defined := map[string]bool{}
-	if def != nil {
-		for _, s := range subjects.Permissions(def) {
-			defined[party(s.Agent, s.Role)] = true
-		}
-	}
-	last := accounts.Lasting(users)
-	for _, u := range last {
-		switch name := party(u.Agent, u.Role); {
-		case def != nil && !defined[name]: // it is gone
-		case u.Status(now) == "expired":
-			over = append(over, name)
-		case accounts.EndsSoon(u.Issued, u.Expires, now):
-			soon = append(soon, name+" in "+client.Within(u.Expires.Sub(now)))
-		}
-	}
-	slices.Sort(over)
-	slices.Sort(soon)
-	return over, soon, len(last)
-}
-
 // WarnOfExpiry tells whose last creds do not last.
 func WarnOfExpiry(o *cli.Output, soon []string) {
 	if len(soon) > 0 {
@@ -230,6 +203,6 @@ func WarnOfExpiry(o *cli.Output, soon []string) {
 // ExpiringIn is what expiring says of a state folder, or nothing if it has no keys.
 func ExpiringIn(state string, def *bcp.Mesh) []string {
 	users, _ := usersOf(state) // nobody's creds expire
-	_, soon, _ := Expiring(users, def, time.Now())
+	_, soon, _ := mesh.Expiring(users, def, time.Now())
 	return soon
 }

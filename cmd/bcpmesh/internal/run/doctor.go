@@ -3,14 +3,10 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
@@ -21,39 +17,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/mesh/server"
+	"github.com/bcpmesh/bcpmesh/mesh"
 )
-
-// health is what a check found. Its words stand in the output.
-type health string
-
-const (
-	healthy health = "ok"
-	warned  health = "warn" // it works, and will not for ever
-	failed  health = "fail"
-)
-
-// finding is the result of one check. Ids are stable: scripts and people look for
-// them.
-type finding struct {
-	ID     string `json:"id"`
-	Health health `json:"status"`
-	Says   string `json:"says"`
-	Todo   string `json:"todo,omitempty"`
-}
 
 // checkup collects findings.
 type checkup struct {
-	Findings []finding               `json:"checks"`
-	Sandbox  *process.SandboxSupport `json:"sandbox,omitempty"` // of --sandbox
-	now      time.Time
+	mesh.Checkup
+	Sandbox *process.SandboxSupport `json:"sandbox,omitempty"` // of --sandbox
 }
-
-func (c *checkup) add(id string, h health, todo, format string, args ...any) {
-	c.Findings = append(c.Findings, finding{ID: id, Health: h, Says: fmt.Sprintf(format, args...), Todo: todo})
-}
-
-func (c *checkup) ok(id, format string, args ...any) { c.add(id, healthy, "", format, args...) }
 
 // fault adds what a failure says, and what to do about it.
 func (c *checkup) fault(id string, err error) {
@@ -61,16 +32,7 @@ func (c *checkup) fault(id string, err error) {
 	if !ok {
 		f = cli.Failf("%s", err)
 	}
-	c.add(id, failed, f.Hint, "%s", f.Message)
-}
-
-func (c *checkup) count(h health) (n int) {
-	for _, f := range c.Findings {
-		if f.Health == h {
-			n++
-		}
-	}
-	return n
+	c.Add(id, mesh.Failed, f.Hint, "%s", f.Message)
 }
 
 // Doctor looks at what may be wrong.
@@ -83,7 +45,7 @@ type Doctor struct {
 func (o *Doctor) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	ctx, cancel := context.WithTimeout(ctx, doctorTime)
 	defer cancel()
-	c := &checkup{now: time.Now()}
+	c := &checkup{Checkup: mesh.Checkup{Now: time.Now()}}
 	elsewhere := o.Creds+o.URL+o.CA != ""
 	switch {
 	case elsewhere && (o.Sandbox || o.Model || o.Notify):
@@ -131,41 +93,14 @@ func showCheckup(p *cli.Program, c *checkup) error {
 	}); err != nil {
 		return err
 	}
-	if n := c.count(failed); n > 0 {
+	if n := c.Count(mesh.Failed); n > 0 {
 		f := cli.Failf("%s", cli.Count(n, "problem"))
-		if n := c.count(warned); n > 0 {
+		if n := c.Count(mesh.Warned); n > 0 {
 			f.Message += " and " + cli.Count(n, "warning")
 		}
 		return f
 	}
 	return nil
-}
-
-// versions says what runs here, and there if that is connected to.
-func (c *checkup) versions(nc *nats.Conn) {
-	const id = "versions"
-	if nc != nil && release(nc.ConnectedServerVersion()) != release(server.NATSVersion) {
-		c.add(id, warned, "run the same program on both sides, or restart the mesh with this one; on a cluster, upgrade the older nodes",
-			"the mesh runs NATS server %s, this program has %s", nc.ConnectedServerVersion(), server.NATSVersion)
-		return
-	}
-	c.ok(id, "bcpmesh %s, %s, NATS server %s", cli.ProgramVersion(), runtime.Version(), server.NATSVersion)
-}
-
-// release is a version without its patches, which differ in nothing that matters here.
-func release(version string) string { return version[:max(0, strings.LastIndex(version, "."))] }
-
-// skew is how far clocks may differ.
-const skew = time.Minute
-
-// clock judges by times that were written before.
-func (c *checkup) clock(newest time.Time, what string) {
-	if ahead := newest.Sub(c.now); ahead > skew {
-		c.add("clock", failed, "set this machine's clock: creds and certificates depend on it, and the journal's time does not advance until then",
-			"%s is %s in the future", what, client.Within(ahead))
-		return
-	}
-	c.ok("clock", "%s", cli.Moment(c.now))
 }
 
 const (
@@ -199,7 +134,7 @@ func (c *checkup) model(ctx context.Context, folder meshdir.Folder, name string,
 	const id = "models"
 	model, err := folder.OpenModel(m, modelTokens)
 	if err != nil {
-		c.add(id, failed, "give the key, or say where it is: `key` of models in mesh.yaml", "%s: %s", name, err)
+		c.Add(id, mesh.Failed, "give the key, or say where it is: `key` of models in mesh.yaml", "%s: %s", name, err)
 		return
 	}
 	once := model.Provider // without retries: who waits wants to know
@@ -215,7 +150,7 @@ func (c *checkup) model(ctx context.Context, folder meshdir.Folder, name string,
 	says := fault.String()
 	switch {
 	case err == nil:
-		c.ok(id, "%s answers, in %s", name, time.Since(begun).Round(time.Millisecond))
+		c.OK(id, "%s answers, in %s", name, time.Since(begun).Round(time.Millisecond))
 		return
 	case !known:
 		says = err.Error()
@@ -223,7 +158,7 @@ func (c *checkup) model(ctx context.Context, folder meshdir.Folder, name string,
 	if answered, ok := errors.AsType[*llm.Answered](err); ok && answered.Said != "" {
 		says += "; it says: " + cli.Plain(answered.Said)
 	}
-	c.add(id, failed, modelTodo[fault.Fault], "%s: %s", name, says)
+	c.Add(id, mesh.Failed, modelTodo[fault.Fault], "%s: %s", name, says)
 }
 
 // modelTodo says what to do about a fault.
@@ -242,19 +177,19 @@ func (c *checkup) confinement(ctx context.Context) {
 	const id = "sandbox"
 	starts := attach.Starts(ctx) // before this process asks what a filter may kill it for
 	if errors.Is(starts, attach.ErrKilled) {
-		c.add(id, failed, "a unit allows these by name: SystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp",
+		c.Add(id, mesh.Failed, "a unit allows these by name: SystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp",
 			"%s: `sandbox: required` starts nothing here", starts)
 		return
 	}
 	offers := process.DetectSandbox()
 	c.Sandbox = &offers
 	if missing := offers.Missing(); missing != nil {
-		c.add(id, failed, process.SandboxRemedy, "`sandbox: required` starts nothing here: %s", missing)
+		c.Add(id, mesh.Failed, process.SandboxRemedy, "`sandbox: required` starts nothing here: %s", missing)
 		return
 	}
 	if starts != nil {
-		c.add(id, failed, "report this, with the machine's kernel and bcpmesh version", "a program was not confined: %s", starts)
+		c.Add(id, mesh.Failed, "report this, with the machine's kernel and bcpmesh version", "a program was not confined: %s", starts)
 		return
 	}
-	c.ok(id, "%s, Landlock version %d, seccomp: `sandbox: required` works", offers.System, offers.Landlock)
+	c.OK(id, "%s, Landlock version %d, seccomp: `sandbox: required` works", offers.System, offers.Landlock)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/notify"
 )
 
@@ -32,10 +33,10 @@ func (c *checkup) routes(ctx context.Context, folder meshdir.Folder, log hclog.L
 		r := &def.Notify[i]
 		m := notify.Test(def, r, time.Now())
 		if err := notify.Send(ctx, r, placeOf(folder), &m, log); err != nil {
-			c.add("notify", failed, "docs/notifications.md says what each way needs", "the route %s, by %s: %s", r.Name, r.Way(), notify.Reason(err))
+			c.Add("notify", mesh.Failed, "docs/notifications.md says what each way needs", "the route %s, by %s: %s", r.Name, r.Way(), notify.Reason(err))
 			continue
 		}
-		c.ok("notify", "the route %s, by %s: the message is taken", r.Name, r.Way())
+		c.OK("notify", "the route %s, by %s: the message is taken", r.Name, r.Way())
 	}
 	return nil
 }
@@ -49,22 +50,22 @@ func (c *checkup) notify(folder meshdir.Folder, def *bcp.Mesh) {
 	}
 	status, err := notify.ReadStatus(filepath.Join(folder.State, notify.StatusFile))
 	if err != nil {
-		c.add(id, warned, "the next message writes it again", "%s", err)
+		c.Add(id, mesh.Warned, "the next message writes it again", "%s", err)
 	}
 	good := true
 	for i := range def.Notify {
 		r := &def.Notify[i]
 		if s := status[r.Name]; !s.Failing.IsZero() {
 			good = false
-			c.add(id, failed, "bcpmesh doctor --notify sends each route a message", "the route %s has been failing for %s: %s (%s)", r.Name, client.Within(c.now.Sub(s.Failing)), s.Why, cli.Count(s.Attempts, "attempt"))
+			c.Add(id, mesh.Failed, "bcpmesh doctor --notify sends each route a message", "the route %s has been failing for %s: %s (%s)", r.Name, client.Within(c.Now.Sub(s.Failing)), s.Why, cli.Count(s.Attempts, "attempt"))
 			continue
 		}
 		if err := notify.Check(r, placeOf(folder)); err != nil {
 			good = false
-			c.add(id, warned, "the environment of bcpmesh up must have it", "the route %s: here %s", r.Name, notify.Reason(err))
+			c.Add(id, mesh.Warned, "the environment of bcpmesh up must have it", "the route %s: here %s", r.Name, notify.Reason(err))
 		}
 	}
 	if good {
-		c.ok(id, "%s", cli.Count(len(def.Notify), "notification route"))
+		c.OK(id, "%s", cli.Count(len(def.Notify), "notification route"))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
 // remote looks at the way to a mesh from an agent's side, with its creds alone.
@@ -18,46 +19,32 @@ func (c *checkup) remote(ctx context.Context, who *client.Flags) {
 	of, err := meshdir.ReadCreds(who.Creds)
 	if err != nil {
 		c.fault("creds", err)
-		c.versions(nil)
+		c.Versions(nil, cli.ProgramVersion())
 		return
 	}
 	c.creds(who.Creds, &of)
 	conn, err := who.Remote(ctx, 0)
 	if err != nil {
 		c.fault("login", err)
-		c.versions(nil)
+		c.Versions(nil, cli.ProgramVersion())
 		return
 	}
 	defer conn.Close()
-	c.ok("login", "the mesh takes the creds of %s as %s", of.Agent, of.Role)
-	c.sealed(conn.NATS())
-	c.versions(conn.NATS())
+	c.OK("login", "the mesh takes the creds of %s as %s", of.Agent, of.Role)
+	c.Sealed(conn.NATS())
+	c.Versions(conn.NATS(), cli.ProgramVersion())
 	c.answers(ctx, conn.Connection, of.Role)
 }
 
 // creds looks at who may read a creds file, and how long it is good.
 func (c *checkup) creds(file string, of *accounts.Holder) {
 	if info, err := os.Stat(file); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		c.add("creds", failed, "chmod 600 "+file+"; if somebody else could read it, have it rotated", "others may read %s", cli.Quoted(file))
+		c.Add("creds", mesh.Failed, "chmod 600 "+file+"; if somebody else could read it, have it rotated", "others may read %s", cli.Quoted(file))
 	} else {
-		c.ok("creds", "%s-%s, issued %s", of.Role, of.Agent, cli.Moment(of.Issued))
+		c.OK("creds", "%s-%s, issued %s", of.Role, of.Agent, cli.Moment(of.Issued))
 	}
-	c.clock(of.Issued, "the time of issue of "+file)
-	c.credsEnd(of)
-}
-
-func (c *checkup) credsEnd(of *accounts.Holder) {
-	const id, issue = "creds-expiry", "have the operator issue others: bcpmesh creds issue"
-	switch {
-	case of.Expires.IsZero():
-		c.ok(id, "they never expire")
-	case !c.now.Before(of.Expires):
-		c.add(id, failed, issue+"; or set this machine's clock", "they expired at %s", cli.Moment(of.Expires))
-	case accounts.EndsSoon(of.Issued, of.Expires, c.now):
-		c.add(id, warned, issue, "they expire in %s", client.Within(of.Expires.Sub(c.now)))
-	default:
-		c.ok(id, "they expire in %s", client.Within(of.Expires.Sub(c.now)))
-	}
+	c.Clock(of.Issued, "the time of issue of "+file)
+	c.CredsEnd(of)
 }
 
 // answers asks the gateway for what costs and changes nothing.
@@ -70,12 +57,12 @@ func (c *checkup) answers(ctx context.Context, conn *agents.Connection, role bcp
 	case bcp.RoleApprover:
 		_, err = agents.NewApprover(conn).List(ctx)
 	default:
-		c.ok(id, "not asked: a %s cannot ask without leaving a trace", role)
+		c.OK(id, "not asked: a %s cannot ask without leaving a trace", role)
 		return
 	}
 	if err != nil {
-		c.add(id, failed, "is the encoding in the agent's definition json? If it is, have the operator run bcpmesh doctor there", "the gateway does not answer: %s", meshdir.Failure(err))
+		c.Add(id, mesh.Failed, "is the encoding in the agent's definition json? If it is, have the operator run bcpmesh doctor there", "the gateway does not answer: %s", meshdir.Failure(err))
 		return
 	}
-	c.ok(id, "it answers")
+	c.OK(id, "it answers")
 }
