@@ -2,6 +2,7 @@ package define
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -86,4 +87,17 @@ func TestSettingsKeepTexts(t *testing.T) {
 			t.Fatalf("%q became %v", name, settings.Vocabularies)
 		}
 	})
+}
+
+// A judge that has compiled many specs still tells them apart, and keeps a few.
+func TestJudgeForgets(t *testing.T) {
+	t.Parallel()
+	j := &judge{ready: map[[2]string]compiled{}}
+	for i := range 3 * maxReady {
+		most := i % (maxReady + 1)
+		v, err := j.line(fmt.Appendf(nil, `{"spec":{"category":1,"fields":[{"name":"n","type":"integer","min":0,"max":%d}]},"response":{"n":30}}`, most))
+		if err != nil || (v.Verdict == "accept") != (most >= 30) || len(j.ready) != i%maxReady+1 {
+			t.Errorf("at most %d: %s, %v; %d are kept", most, v.Verdict, err, len(j.ready))
+		}
+	}
 }

@@ -44,7 +44,7 @@ func (*Validate) Run(ctx context.Context, p *cli.Program, files []string) error 
 	if len(files) == 0 {
 		files = []string{"-"}
 	}
-	j := &judge{out: p.Out}
+	j := &judge{out: p.Out, ready: map[[2]string]compiled{}}
 	for _, name := range files {
 		if info, err := os.Stat(name); name != "-" && err == nil && info.IsDir() {
 			return cli.Failf("%s is a folder", cli.Quoted(name))
@@ -63,8 +63,9 @@ func (*Validate) Run(ctx context.Context, p *cli.Program, files []string) error 
 
 // judge keeps what one run of validate needs from line to line.
 type judge struct {
-	out *cli.Output
-	bad int
+	out   *cli.Output
+	bad   int
+	ready map[[2]string]compiled // by settings and spec
 }
 
 func (j *judge) file(ctx context.Context, p *cli.Program, name string) error {
@@ -82,7 +83,7 @@ func (j *judge) file(ctx context.Context, p *cli.Program, name string) error {
 	return cli.EachLine(ctx, p, name, in, func(n int, line []byte, wrong error) error {
 		var v caseVerdict
 		if wrong == nil {
-			v, wrong = judgeLine(line)
+			v, wrong = j.line(line)
 		}
 		if wrong != nil {
 			j.bad++
@@ -96,14 +97,14 @@ func (j *judge) file(ctx context.Context, p *cli.Program, name string) error {
 	})
 }
 
-// judgeLine judges one line. The error says why it cannot be judged.
-func judgeLine(line []byte) (caseVerdict, error) {
+// line judges one line. The error says why it cannot be judged.
+func (j *judge) line(line []byte) (caseVerdict, error) {
 	c, err := parseCase(line)
 	if err != nil {
 		return caseVerdict{}, err
 	}
 	result := caseVerdict{ID: c.id, Response: jsontext.Value("null"), Anomalies: []string{}}
-	spec, err := c.compile()
+	spec, err := j.compile(&c)
 	switch {
 	case err != nil:
 		return result, err
@@ -278,14 +279,28 @@ type compiled struct {
 	wrong     string
 }
 
+// maxReady bounds how many specs stay compiled: cases often share one.
+const maxReady = 64
+
 // compile compiles the case's spec. The error is about the settings.
-func (c *answerCase) compile() (compiled, error) {
+func (j *judge) compile(c *answerCase) (compiled, error) {
+	key := [2]string{string(c.settings), string(c.spec)}
+	if ready, ok := j.ready[key]; ok {
+		return ready, nil
+	}
 	settings, subscriptions, err := parseSettings(c.settings)
 	if err != nil {
 		return compiled{}, err
 	}
 	settings.Constraints = constraint.Compile
-	return compileSpec(c.spec, settings, subscriptions), nil
+	ready := compileSpec(c.spec, settings, subscriptions)
+	if len(j.ready) >= maxReady {
+		clear(j.ready)
+	}
+	if len(c.settings)+len(c.spec) <= bcp.MaxControllerMessage {
+		j.ready[key] = ready
+	}
+	return ready, nil
 }
 
 // compileSpec compiles the spec of a query, or, if it has an id, of a subscription.
