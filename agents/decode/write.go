@@ -31,7 +31,9 @@ type writer struct {
 	space  bool  // a blank is owed
 	raised bool  // what comes is raised, and behind a digit
 	pre    int   // open elements that preserve white space
+	struck int   // marks of what is struck that are owed
 	cells  int   // of the open row
+	inCell int   // open cells
 	lists  []int // the next number of each open list; -1: no numbers
 }
 
@@ -86,6 +88,8 @@ func (w *writer) raw(s string) {
 		w.b.WriteByte('^')
 	}
 	w.raised = false
+	w.b.WriteString(strings.Repeat("~~", w.struck))
+	w.struck = 0
 	w.b.WriteString(s)
 	if trimmed := strings.TrimRight(s, "\n"); trimmed == "" {
 		w.breaks += len(s)
@@ -96,7 +100,7 @@ func (w *writer) raw(s string) {
 
 // line ends the line, and leaves n-1 empty ones.
 func (w *writer) line(n int) {
-	w.space = false
+	w.space, w.raised = false, false
 	for w.breaks < n {
 		w.b.WriteByte('\n')
 		w.breaks++
@@ -116,6 +120,7 @@ func (w *writer) open(name string, attributes []html.Attribute) {
 		w.line(2)
 	case "h1", "h2", "h3", "h4", "h5", "h6":
 		w.raw(strings.Repeat("#", int(name[1]-'0')) + " ")
+		w.breaks = 1 // a block at the beginning stays on the line
 	case "ul", "menu":
 		w.lists = append(w.lists, -1)
 	case "ol":
@@ -123,7 +128,7 @@ func (w *writer) open(name string, attributes []html.Attribute) {
 	case "li":
 		w.item(attributes)
 	case "del", "s", "strike":
-		w.raw("~~")
+		w.struck++
 	case "sup":
 		w.raised = !w.space && w.b.Len() > 0 && isDigit(w.b.String()[w.b.Len()-1])
 	case "tr":
@@ -134,6 +139,7 @@ func (w *writer) open(name string, attributes []html.Attribute) {
 			w.raw(" | ")
 		}
 		w.cells++
+		w.inCell++
 	case "pre", "textarea":
 		w.pre++
 	case "img":
@@ -157,7 +163,13 @@ func (w *writer) close(n *html.Node) {
 		w.pre--
 	case "a":
 		w.link(n)
+	case "td", "th":
+		w.inCell--
 	case "del", "s", "strike":
+		if w.struck > 0 { // there was nothing to strike
+			w.struck--
+			break
+		}
 		w.space = false
 		w.raw("~~")
 	case "sup":
@@ -185,13 +197,14 @@ func (w *writer) block(name string) {
 	}
 }
 
-// apart sets an element apart that does not run into its neighbours by its style. Cells have their bars.
+// apart sets an element apart that does not run into its neighbours by its style: in a cell with a blank, so that the row
+// stays on its line. Cells have their bars.
 func (w *writer) apart(name string, attributes []html.Attribute) {
 	switch box, _ := attribute(attributes, boxKey); {
-	case name == "td", name == "th":
-	case box == "lines":
+	case name == "td", name == "th", name == "br":
+	case box == "lines" && (w.inCell == 0 || w.pre > 0):
 		w.line(1)
-	case box == "blank" && w.pre == 0:
+	case box != "" && w.pre == 0 && !strings.HasSuffix(w.b.String(), " "):
 		w.box("")
 	}
 }

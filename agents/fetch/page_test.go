@@ -170,6 +170,8 @@ func TestSmallAndBrokenHTML(t *testing.T) {
 		"<i style='display:block'>1</i><b>2</b>":                   "1\n2",
 		"<style>p{display:flex}</style><p><i>1</i><b>2</b>":        "1 2",
 		"<i style='float:left'>1</i>2<b style='display:inline-block'>3</b><b style='position:absolute'>4</b>": "1 2 3 4",
+		"<h1><i style='display:block'>a</i></h1><s></s>b":                                                     "# a\n\nb",
+		"<style>td i,br{display:block}</style><table><tr><td>a<td><i>1</i><b>2</b></table>a<br>b":             "a | 1 2\n\na\nb",
 		"<": "<",
 		"":  "",
 		"x" + strings.Repeat("<div>", 100_000) + "deep": "x",
