@@ -21,7 +21,7 @@ const (
 
 // Text returns bytes as UTF-8. The character set is that of the byte order mark, else of the
 // first label, in the order of their authority, that is known and not us-ascii in front of other
-// bytes; else UTF-8 if all of the bytes are; else windows-1252, as in browsers.
+// bytes; else ISO-2022-JP if it has its escapes; else UTF-8 if all of the bytes are; else windows-1252, as in browsers.
 //
 // sound is false if that was a guess, a label was wrong, or bytes were not of the set. Then the
 // text may differ from what was written.
@@ -45,6 +45,10 @@ func Text(b []byte, labels ...string) (text string, sound bool) {
 		default:
 			return decodeAs(e, b)
 		}
+	}
+	if onlyASCII(b) && (bytes.Contains(b, []byte("\x1b$B")) || bytes.Contains(b, []byte("\x1b$@"))) {
+		text, _ = decodeAs(lookUp("iso-2022-jp"), b)
+		return text, false
 	}
 	if utf8.Valid(b) {
 		return string(b), sound

@@ -44,6 +44,7 @@ func TestText(t *testing.T) {
 		{"Big5", "\xa7A\xa6n", []string{"big5"}, "你好", true},
 		{"Shift_JIS", "\x93\xfa\x96{", []string{"shift_jis"}, "日本", true},
 		{"ISO-2022-JP", "\x1b$BF|K\\\x1b(B", []string{"iso-2022-jp"}, "日本", true},
+		{"ISO-2022-JP without a label", "\x1b$BF|K\\\x1b(B", []string{"us-ascii"}, "日本", false},
 		{"EUC-KR", "\xc7\xd1", []string{"ks_c_5601-1987"}, "한", true},
 		{"KOI8-R", "\xf0\xd2", []string{"koi8-r"}, "Пр", true},
 		{"HZ", "~{VPND~}", []string{"hz-gb-2312"}, "中文", true},

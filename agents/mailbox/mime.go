@@ -30,13 +30,15 @@ var (
 type header = textproto.MIMEHeader
 
 // splitHeader cuts after the last header line; body follows the empty line. Without an empty
-// line it begins with the first line that is none of a header, also before the first field.
+// line it begins with the first line that is none of a header, also before the first field; and in any case with a separator.
 func splitHeader(raw []byte) (head, body []byte) {
 	at, other := 0, len(raw)
 	for line := range bytes.Lines(raw) {
 		switch words := bytes.TrimRight(line, "\r\n"); {
 		case len(words) == 0:
 			return raw[:at], raw[at+len(line):]
+		case at > 0 && bytes.HasPrefix(words, []byte("--")) && !headerLine.Match(words): // a separator
+			return raw[:at], raw[at:]
 		case other == len(raw) && words[0] != ' ' && words[0] != '\t' && !headerLine.Match(words) && !bytes.HasPrefix(words, []byte("From ")):
 			other = at
 		}
@@ -310,7 +312,7 @@ var encodedWord = regexp.MustCompile(`=\?([^?\s]{1,60})\?([BbQq])\?([^?]*)\?=`)
 // one character set are decoded together, as characters are cut between them.
 func (w *walker) decodeWords(value string) string {
 	if !strings.Contains(value, "=?") {
-		return w.text([]byte(value), "")
+		return w.bare(value)
 	}
 	var out strings.Builder
 	var raw []byte
@@ -327,7 +329,7 @@ func (w *walker) decodeWords(value string) string {
 			flush()
 		}
 		if !adjacent {
-			out.WriteString(w.text([]byte(between), ""))
+			out.WriteString(w.bare(between))
 		}
 		charset, at = name, found[1]
 		inside := []byte(value[found[6]:found[7]])
@@ -343,8 +345,17 @@ func (w *walker) decodeWords(value string) string {
 		raw = append(raw, inside...)
 	}
 	flush()
-	out.WriteString(w.text([]byte(value[at:]), ""))
+	out.WriteString(w.bare(value[at:]))
 	return out.String()
+}
+
+// bare decodes bytes of a header that are in no encoded word: often they are in the charset of the text.
+func (w *walker) bare(value string) string {
+	if utf8.ValidString(value) || w.charset == "" {
+		return w.text([]byte(value), "")
+	}
+	w.message.mark(BadCharset)
+	return w.text([]byte(value), w.charset)
 }
 
 // text decodes bytes of a character set. What was guessed is a defect.

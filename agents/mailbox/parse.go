@@ -80,6 +80,7 @@ func parse(raw []byte, size int64, limits limits) (m *Message) {
 type walker struct {
 	message   *Message
 	limits    limits
+	charset   string // of the message's text, and of what its header has in bytes
 	parts     int
 	html      int       // bytes of HTML that may still be parsed
 	until     time.Time // and for how long
@@ -103,6 +104,7 @@ func (w *walker) parse(raw []byte, depth int) {
 	}
 	head, body := splitHeader(raw)
 	h := w.readHeader(head)
+	w.charset = w.parseType(h.Get("Content-Type")).parameters["charset"]
 	w.readFields(h)
 	w.entity(h, body, "text/plain", nil, depth)
 }
@@ -126,6 +128,16 @@ func (w *walker) entity(h header, body []byte, kind string, group *alternative, 
 		}
 	}
 	t, disposition := w.parseType(h.Get("Content-Type")), w.parseType(h.Get("Content-Disposition"))
+	for _, other := range h["Content-Type"][min(1, len(h["Content-Type"])):min(3, len(h["Content-Type"]))] {
+		// Of several types that one holds whose boundary is there.
+		has := func(t contentType) bool {
+			boundary := t.parameters["boundary"]
+			return strings.HasPrefix(t.kind, "multipart/") && boundary != "" && bytes.Contains(body, []byte("--"+boundary))
+		}
+		if o := w.parseType(other); !has(t) && has(o) {
+			t = o
+		}
+	}
 	switch {
 	case strings.Contains(t.kind, "/"):
 		kind = t.kind
@@ -213,6 +225,9 @@ type leaf struct {
 
 func (w *walker) attach(p leaf, depth int) {
 	a := Attachment{Name: fileName(p.name), Type: clip(w.line(p.kind), 200), Size: len(p.content)}
+	if named := byName[strings.ToLower(path.Ext(a.Name))]; named != "" && strings.HasPrefix(p.kind, "application/") && !bytes.Contains(p.content, []byte{0}) {
+		p.kind = named
+	}
 	switch {
 	case p.kind == "message/rfc822" || p.kind == "message/global":
 		a.Text = w.attachedMessage(p.content, depth)
@@ -228,6 +243,12 @@ func (w *walker) attach(p leaf, depth int) {
 	}
 	a.Text = w.cut(a.Text, w.limits.attachmentText)
 	w.message.Attachments = append(w.message.Attachments, a)
+}
+
+// byName are the types of files that many programs send as application/octet-stream or the like.
+var byName = map[string]string{
+	".txt": "text/plain", ".log": "text/plain", ".md": "text/plain", ".csv": "text/csv", ".html": "text/html", ".htm": "text/html",
+	".ics": "text/calendar", ".vcf": "text/vcard", ".eml": "message/rfc822", ".json": "application/json", ".xml": "application/xml",
 }
 
 // attachedMessage gives author, subject and text of a message inside this one. Its own attachments are named.

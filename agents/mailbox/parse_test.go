@@ -25,6 +25,11 @@ func TestDefects(t *testing.T) {
 		{"unknown charset", sound + "Content-Type: text/plain; charset=x-none\n\ncaf\xe9\n", "café", []Defect{BadCharset}},
 		{"bytes not of the charset", sound + "Content-Type: text/plain; charset=utf-8\n\ncaf\xe9\n", "caf\ufffd", []Defect{BadCharset}},
 		{"8-bit header", "Subject: caf\xe9\n" + sound + "\nx\n", "x", []Defect{BadCharset}},
+		{"no empty line before a separator", sound + "Content-Type: multipart/mixed; boundary=q\n--q\nContent-Type: text/plain\n\nx\n--q\n\ny\n--q--\n", "x\n\ny", nil},
+		{"two types", sound + "Content-Type: multipart/mixed; boundary=p\nContent-Type: multipart/mixed; boundary=q\n\n--q\n\nx\n--q--\n", "x", []Defect{BadHeader}},
+		{"two types, one without parts", sound + "Content-Type: text/plain\nContent-Type: multipart/mixed; boundary=q\n\n--q\n\nx\n--q--\n", "x", []Defect{BadHeader}},
+		{"two types, none with parts", sound + "Content-Type: text/plain\nContent-Type: multipart/mixed; boundary=q\n\nx\n", "x", []Defect{BadHeader}},
+		{"ISO-2022-JP without a charset", sound + "Content-Type: text/plain\n\n\x1b$BF|K\\\x1b(B\n", "日本", []Defect{BadCharset}},
 		{"unknown encoding", sound + "Content-Type: text/plain\nContent-Transfer-Encoding: x-uuencode\n\nx\n", "x", []Defect{BadEncoding}},
 		{"footer of a list behind base64", sound + "Content-Type: text/plain\nContent-Transfer-Encoding: base64\n\naGVsbG8=\n-- \nThe list\n", "hello\n--\nThe list", []Defect{BadEncoding}},
 		{"damaged base64", sound + "Content-Type: text/plain\nContent-Transfer-Encoding: base64\n\naGVs!!!bG8=\n", "hello", []Defect{BadEncoding}},
@@ -198,6 +203,9 @@ func TestNamedBodies(t *testing.T) {
 		mixed + "Content-Disposition: attachment; filename=\"=?utf-8?B?w6QudHh0?=\"\n\nx\n--q--":             {"", "ä.txt"},
 		mixed + "Content-Type: text/plain; name=a.txt\nContent-Disposition: attachment\n\nx\n--q--":          {"", "a.txt"},
 		mixed + "Content-Type: text/csv; name=a.csv\n\nx\n--q--":                                             {"", "a.csv"},
+		mixed + "Content-Type: application/octet-stream; name=a.TXT\n\nx\n--q--":                             {"", "a.TXT"},
+		mixed + "Content-Type: application/vnd.ms-excel; name=a.csv\n\nx\n--q--":                             {"", "a.csv"},
+		mixed + "Content-Type: application/octet-stream; name=a.eml\n\n\nx\n--q--":                           {"", "a.eml"},
 	} {
 		m := Parse([]byte(in))
 		name := ""
@@ -219,6 +227,10 @@ func TestNothingIsLostSilently(t *testing.T) {
 	m = Parse([]byte("Content-Type: multipart/mixed; boundary=q\n\nThis is a multi-part message in MIME format.\n" + parts + "after"))
 	failIf(t, m.Text != "plain and\n\nplain and more" || m.Hidden != "after" || m.Has(VersionsDiffer),
 		"beside: %q, %q, %v", m.Text, m.Hidden, m.Defects)
+	m = Parse([]byte("Subject: \xf0\xd2\nContent-Type: text/plain; charset=koi8-r\n\n\xf0"))
+	failIf(t, m.Subject != "Пр" || m.Text != "П" || !m.Has(BadCharset), "in the charset of the text: %q, %v", m.Subject, m.Defects)
+	m = Parse([]byte("Content-Type: multipart/mixed; boundary=q\n\n--q\nContent-Type: application/octet-stream; name=a.txt\n\nx\x00y\n--q--"))
+	failIf(t, len(m.Attachments) != 1 || m.Attachments[0].Text != "", "no text in spite of its name: %+v", m.Attachments)
 	m = Parse([]byte("Content-Type: text/plain\n\na\U000e0049\U000e0067 b\U000e007f"))
 	failIf(t, m.Hidden != "Ig", "in tag characters: %q", m.Hidden)
 	m = Parse([]byte("Content-Type: text/html\n\n<title>t</title><img alt=x>a<!--y--><p hidden>z"))
