@@ -29,6 +29,7 @@ type gateway struct {
 	salt    [16]byte
 	replay  bool // keep records, and compare after every one
 	killed  bool // after every one
+	settled bool // what tell returns is no choice of content
 	heard   *heard
 }
 

@@ -195,6 +195,10 @@ func (g *gateway) play(plan string, c *choices) kernel.Release {
 		case kernel.ReleaseCall:
 			switch r.Tool.Name {
 			case "coin", "tell":
+				if g.settled && r.Tool.Name == "tell" {
+					g.result("true")
+					break
+				}
 				g.result(boolean[c.next(2)])
 			case "dials":
 				g.result(both(c.next(6), "hot", "face"))
