@@ -185,7 +185,7 @@ func TestLastIsAskedForAgain(t *testing.T) {
 	}
 	c := connect(t, s.ClientURL(), agents.Options{Name: "bob"})
 	read := last(c)
-	until(t, "a request that nobody answers", func() bool { return c.NATS().Stats().InMsgs > 0 })
+	eventually(t, "a request that nobody answers", func() bool { return c.NATS().Stats().InMsgs > 0 })
 	serve()
 	noError(t, next(t, read, "the newest record"))
 	lose.Store(1)

@@ -166,7 +166,7 @@ func TestBackAtOnceAfterADisconnect(t *testing.T) {
 		id := must(c.NATS().GetClientID())
 		dropped := time.Now()
 		noError(t, s.DisconnectClientByID(id))
-		until(t, "the reconnect", func() bool { return c.NATS().Stats().Reconnects == round })
+		eventually(t, "the reconnect", func() bool { return c.NATS().Stats().Reconnects == round })
 		took := time.Since(dropped)
 		if took < 2*time.Second {
 			break
@@ -287,11 +287,11 @@ func TestLogsHoldNoContent(t *testing.T) {
 	g.send(subjects.Query(researcher, main), "_INBOX_"+canary, bcp.Query{Type: bcp.TypeQuery, QueryID: canary, Controller: main, Spec: spec})
 	g.send(subjects.Query(researcher, main), subjects.Reply(bcp.RoleReader, researcher, canary, 0), canary)
 	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), "", canary)
-	until(t, "the messages to be dropped", func() bool { return r.Stats().Foreign == 2 && r.Stats().Malformed == 1 })
+	eventually(t, "the messages to be dropped", func() bool { return r.Stats().Foreign == 2 && r.Stats().Malformed == 1 })
 	for range 4 {
 		next(t, calls, "a call")
 	}
-	until(t, "the failures to be logged", func() bool { return strings.Count(log.String(), "handler failed") >= 4 })
+	eventually(t, "the failures to be logged", func() bool { return strings.Count(log.String(), "handler failed") >= 4 })
 	text := log.String()
 	failIf(t, strings.Contains(text, canary), "the log has words of a message:\n%s", text)
 }

@@ -171,7 +171,7 @@ func TestDeniedAskFailsInsteadOfWaiting(t *testing.T) {
 	_, err = agents.NewReader(c).Push(within(t), main, "mail", map[string]any{"urgent": true}, agents.PushOptions{})
 	failIf(t, !errors.Is(err, nats.ErrPermissionViolation), "push: got %v", err)
 	fails(t, controller.Start(within(t)), nats.ErrPermissionViolation, "start: got")
-	until(t, "the violation in the log", func() bool { return log.has("the server denied a subject") > 0 })
+	eventually(t, "the violation in the log", func() bool { return log.has("the server denied a subject") > 0 })
 }
 
 // covers P9.2

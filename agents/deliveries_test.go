@@ -86,7 +86,7 @@ func TestDuplicateDeliveriesAreHandledOnce(t *testing.T) {
 	g.deliver(pushed("d1", researcher))
 	next(t, entered, "the handler")
 	g.redeliver(pushed("d1", researcher), 1) // while it is being handled
-	until(t, "the first duplicate", func() bool { return controller.Stats().Duplicates == 1 })
+	eventually(t, "the first duplicate", func() bool { return controller.Stats().Duplicates == 1 })
 	close(release)
 	repliedOn(t, acks, subjects.Reply(bcp.RoleController, main, "d1", 1))
 	g.redeliver(pushed("d1", researcher), 2) // its acknowledgement was lost
@@ -135,7 +135,7 @@ func TestHandlersOutlastTheirConnection(t *testing.T) {
 			send(0)
 			next(t, entered, "the handler")
 			noError(t, c.NATS().ForceReconnect())
-			until(t, "the reconnect", func() bool { return c.NATS().Stats().Reconnects == 1 && c.NATS().IsConnected() })
+			eventually(t, "the reconnect", func() bool { return c.NATS().Stats().Reconnects == 1 && c.NATS().IsConnected() })
 			close(release)
 			noError(t, client.Stop(t.Context()))
 			noError(t, c.NATS().FlushTimeout(patience))
@@ -171,7 +171,7 @@ func TestInconsistentDeliveriesAreDropped(t *testing.T) {
 		g.send(subject, reply, message)
 	}
 	noError(t, g.nc.PublishRequest(subject, reply, []byte("{")))
-	until(t, "all to be dropped", func() bool { return controller.Stats().Malformed == 9 })
+	eventually(t, "all to be dropped", func() bool { return controller.Stats().Malformed == 9 })
 }
 
 // Deliveries of one channel are handled in the order in which they came, also around
@@ -383,7 +383,7 @@ func TestKeptDeliveries(t *testing.T) {
 		nextIs(t, kept, id, "the handler")
 	}
 	g.redeliver(pushed("d1", researcher), 1)
-	until(t, "the repeat", func() bool { return controller.Stats().Duplicates == 1 })
+	eventually(t, "the repeat", func() bool { return controller.Stats().Duplicates == 1 })
 	failIf(t, controller.Acknowledge("d3"), "an unknown delivery is acknowledged")
 	for _, want := range []struct {
 		id      bcp.DeliveryID

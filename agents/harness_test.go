@@ -271,15 +271,9 @@ func outcome(id bcp.DeliveryID, query bcp.QueryID, code bcp.Code) bcp.Delivery {
 }
 
 // next returns what comes next.
-func next[T any](t *testing.T, from <-chan T, what string) T {
+func next[T any](t testing.TB, from <-chan T, what string) T {
 	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("waited in vain for %s", what)
-		panic("unreachable")
-	}
+	return bcptest.Next(t, from, "%s", what)
 }
 
 // nextIs wants something to come next.
@@ -305,28 +299,13 @@ func none[T any](t *testing.T, from <-chan T, what string) {
 	}
 }
 
-// until waits for a condition that another goroutine brings about.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		stopIf(t, time.Now().After(end), "waited in vain for %s", what)
-	}
-}
+func within(t testing.TB) context.Context { return bcptest.Within(t, patience) }
 
-func within(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
+var noError, failIf, stopIf, fails = bcptest.NoError, bcptest.FailIf, bcptest.StopIf, bcptest.Fails
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var eventually = bcptest.Eventually
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
-
-var fails = bcptest.Fails
 
 // same compares whole values.
 func same(t *testing.T, want, got any) {

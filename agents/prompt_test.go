@@ -63,7 +63,7 @@ func (c promptCase) heard() {
 	c.t.Helper()
 	before := c.agent.Stats().Malformed
 	c.send(subjects.Deliver(c.role, main, bcp.Gateway), subjects.Reply(c.role, main, "n0", 0), "text")
-	until(c.t, "what is no prompt", func() bool { return c.agent.Stats().Malformed > before })
+	eventually(c.t, "what is no prompt", func() bool { return c.agent.Stats().Malformed > before })
 	noError(c.t, c.conn.NATS().FlushTimeout(patience))
 	c.flush()
 }

@@ -94,7 +94,7 @@ func TestReaderAnswersAgain(t *testing.T) {
 	g.query("q1", 0)
 	next(t, entered, "the handler")
 	g.query("q1", 1) // comes again while the handler is at work: one answer is enough
-	until(t, "the duplicate", func() bool { return r.Stats().Duplicates == 1 })
+	eventually(t, "the duplicate", func() bool { return r.Stats().Duplicates == 1 })
 	close(release)
 	again := func(sending int) []byte {
 		t.Helper()
@@ -185,7 +185,7 @@ func TestReaderDropsForeignReplySubjects(t *testing.T) {
 	}
 	g.send(subjects.Query(researcher, main), subjects.Reply(bcp.RoleReader, researcher, "another", 0), query)
 	sent++
-	until(t, "all to be dropped", func() bool { return r.Stats().Foreign == uint64(sent) })
+	eventually(t, "all to be dropped", func() bool { return r.Stats().Foreign == uint64(sent) })
 	failIf(t, log.has("a foreign reply subject") == 0, "the log does not say so")
 
 	query.Controller = "other"
@@ -194,7 +194,7 @@ func TestReaderDropsForeignReplySubjects(t *testing.T) {
 	g.send(subjects.Query(researcher, main), subjects.Reply(bcp.RoleReader, researcher, "q1", 0), query)
 	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.Reply(bcp.RoleReader, researcher, "r9", 0), "text")
 	sent += 3
-	until(t, "the rest to be dropped", func() bool { return r.Stats().Malformed == 3 })
+	eventually(t, "the rest to be dropped", func() bool { return r.Stats().Malformed == 3 })
 
 	g.query("q2", 0)
 	for range sent + 1 {
@@ -231,7 +231,7 @@ func TestReaderHandlerFails(t *testing.T) {
 	}, nil)
 	for n := 1; n <= 4; n++ {
 		g.query("q1", 0)
-		until(t, "the failure", func() bool { return log.has("handler failed: agent=researcher of=query id=q1") == n })
+		eventually(t, "the failure", func() bool { return log.has("handler failed: agent=researcher of=query id=q1") == n })
 	}
 	expect(t, log.has("panicked=true"), 1, "panics in %s", log)
 	g.query("q1", 0)

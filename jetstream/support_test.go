@@ -184,20 +184,11 @@ func (m *maker) pushes(n int, readers ...bcp.AgentName) [][]byte {
 	return list
 }
 
-func within(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
+func within(t testing.TB) context.Context { return bcptest.Within(t, patience) }
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf, fails = bcptest.NoError, bcptest.FailIf, bcptest.StopIf, bcptest.Fails
 
 func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }
-
-var fails = bcptest.Fails
 
 // errorOf is the error of a call whose value does not matter.
 func errorOf[T any](_ T, err error) error { return err }

@@ -16,6 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -52,11 +53,7 @@ func dial(t *testing.T, m *meshtest.Mesh, agent bcp.AgentName, creds accounts.Cr
 
 func waitEnded(t *testing.T, ended chan struct{}, what string) {
 	t.Helper()
-	select {
-	case <-ended:
-	case <-time.After(30 * time.Second):
-		t.Fatalf("%s is still connected", what)
-	}
+	bcptest.Next(t, ended, "%s is cut off", what)
 }
 
 // credentialAct returns which decisions are about one act on credentials.

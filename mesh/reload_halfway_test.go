@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -86,11 +86,7 @@ func TestReloadThatEndsHalfWay(t *testing.T) {
 		coded(t, main.Ask(t, "clerk", `{"category":9}`), "invalid_query", place)
 		coded(t, mailer.Push(t, "main", "digest", `{}`, ""), "validation_failed", place)
 		mailer.Say(t, subjects.Push("mailer", "main", "summary"), meshtest.PushText("main", "summary", `{}`, ""))
-		select {
-		case <-denied:
-		case <-time.After(meshtest.Patience):
-			t.Fatalf("%s: a new permission holds", place)
-		}
+		bcptest.Next(t, denied, "%s: a new permission ends", place)
 	}
 	asBefore("at first")
 	// The key store cannot be read.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -57,16 +58,9 @@ func replicasOf(t *testing.T, m *meshtest.Mesh, n int) ([]replica, <-chan handle
 	return all, calls
 }
 
-func wait[T any](t *testing.T, c <-chan T) T {
+func wait[T any](t testing.TB, c <-chan T) T {
 	t.Helper()
-	ctx := within(t, meshtest.Patience)
-	select {
-	case v := <-c:
-		return v
-	case <-ctx.Done():
-		t.Fatal("nothing came")
-		panic("unreachable")
-	}
+	return bcptest.Next(t, c, "what has to come")
 }
 
 // replicated is a mesh whose Reader has up to eight connections.

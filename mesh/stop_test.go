@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -129,11 +130,7 @@ func TestStopWhileItStarts(t *testing.T) {
 		state := filepath.Join(t.TempDir(), "state")
 		m, err := mesh.Start(ctx, mesh.Config{Definition: meshtest.Parse(t, pair(1000)), State: state, OnDecision: func(*bcp.Decision) { cancel() }})
 		noError(t, err)
-		select {
-		case <-m.Done():
-		case <-time.After(meshtest.Patience):
-			t.Fatal("its gateway serves")
-		}
+		bcptest.Next(t, m.Done(), "its gateway ends")
 		if err := m.Stop(context.Background()); err != nil {
 			t.Error(err)
 		}

@@ -1,13 +1,11 @@
 package mesh_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
@@ -191,9 +189,7 @@ func client(t testing.TB, m *meshtest.Mesh, name bcp.AgentName, role bcp.Role, o
 	return c
 }
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf, fails, within = bcptest.NoError, bcptest.FailIf, bcptest.StopIf, bcptest.Fails, bcptest.Within
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
@@ -227,21 +223,11 @@ func shows(t *testing.T, m *meshtest.Mesh, want string, what ...any) {
 	}
 }
 
-// within is the time that something may take.
-func within(t testing.TB, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // counts expects that so many decisions match by now.
 func counts(t testing.TB, m *meshtest.Mesh, want int, match func(*bcp.Decision) bool) {
 	t.Helper()
 	expect(t, m.Count(match), want, "decisions match")
 }
-
-var fails = bcptest.Fails
 
 // errorOf is the error of a call whose value does not matter.
 func errorOf[T any](_ T, err error) error { return err }

@@ -264,7 +264,7 @@ func TestCutCopies(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); c.Run(ctx) }()
-	await(t, "all mail", func() bool { return len(inMaildir(t, folder)) == 40 })
+	eventually(t, "all mail", func() bool { return len(inMaildir(t, folder)) == 40 })
 	cancel()
 	<-ended
 	got := inMaildir(t, folder)
@@ -290,7 +290,7 @@ func TestRefusedLogins(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); c.Run(ctx) }()
-	await(t, "the refusal", func() bool { return strings.Contains(out.String(), errLogin.Error()) })
+	eventually(t, "the refusal", func() bool { return strings.Contains(out.String(), errLogin.Error()) })
 	select {
 	case <-c.Looked():
 	case <-time.After(time.Minute):

@@ -236,14 +236,6 @@ func (c *client) hear() (tag, command string) {
 	return tag, c.heard
 }
 
-// await waits for what will come, for as long as nobody waits for a test.
-func await(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for until := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		stopIf(t, time.Now().After(until), "%s did not come", what)
-	}
-}
-
 // recorded is a connection to a server that says what it said before, and hears nothing.
 type recorded struct {
 	net.Conn

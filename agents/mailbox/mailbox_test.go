@@ -133,4 +133,4 @@ func (b brokenFS) Open(name string) (fs.File, error) {
 	return b.MapFS.Open(name)
 }
 
-var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf, eventually = bcptest.NoError, bcptest.FailIf, bcptest.StopIf, bcptest.Eventually

@@ -251,15 +251,9 @@ func member(t *testing.T, value any, path ...any) any {
 	return value
 }
 
-func next[T any](t *testing.T, from <-chan T, what string) T {
+func next[T any](t testing.TB, from <-chan T, what string) T {
 	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("waited in vain for %s", what)
-		panic("unreachable")
-	}
+	return bcptest.Next(t, from, "%s", what)
 }
 
 // tool returns a tool as the host sees it, or nil.
@@ -281,6 +275,4 @@ func text(t *testing.T, value any) string {
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
-var noError = bcptest.NoError
-
-var failIf, fails, stopIf = bcptest.FailIf, bcptest.Fails, bcptest.StopIf
+var noError, failIf, fails, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.Fails, bcptest.StopIf

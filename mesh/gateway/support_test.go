@@ -264,9 +264,9 @@ func of(kind bcp.DecisionKind) func(*bcp.Decision) bool {
 	return func(d *bcp.Decision) bool { return d.Kind == kind }
 }
 
-var noError = bcptest.NoError
+var noError, failIf, fails, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.Fails, bcptest.StopIf
 
-var failIf, fails, stopIf = bcptest.FailIf, bcptest.Fails, bcptest.StopIf
+var eventually, within = bcptest.Eventually, bcptest.Within
 
 // process tells a gateway of an agent's command.
 func process(g *running, agent bcp.AgentName, event, note string) {
@@ -288,31 +288,10 @@ func succeeded(t testing.TB, reply meshtest.Message, what ...any) {
 	stopIf(t, reply.Fields["success"] != true, "%s got %s", fmt.Sprint(what...), reply.JSON)
 }
 
-// within is the time that something may take.
-func within(t testing.TB, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// eventually waits for what comes by itself.
-func eventually(t testing.TB, what string, comes func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(meshtest.Patience); !comes(); time.Sleep(time.Millisecond) {
-		stopIf(t, time.Now().After(deadline), "never: %s", what)
-	}
-}
-
 // next waits for what comes on a channel.
-func next[T any](t testing.TB, from <-chan T, what string) (came T) {
+func next[T any](t testing.TB, from <-chan T, what string) T {
 	t.Helper()
-	select {
-	case came = <-from:
-	case <-time.After(meshtest.Patience):
-		t.Fatalf("never: %s", what)
-	}
-	return came
+	return bcptest.Next(t, from, "%s", what)
 }
 
 // clock is a clock that a test sets.

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
@@ -59,11 +59,7 @@ func TestDamagedNumber(t *testing.T) {
 		cut := c.serving && held(js) < whole
 		if c.serving && !cut {
 			for _, what := range []string{"closed", "opened"} {
-				select {
-				case <-told:
-				case <-time.After(patience):
-					t.Fatalf("%s: the streams were not %s: %s", c.block, what, log.String())
-				}
+				bcptest.Next(t, told, "%s: the streams are %s", c.block, what)
 			}
 		}
 		if !cut && !strings.Contains(log.String(), "a block is damaged: the stream is opened without its index: block="+filepath.Join(folder, "msgs", c.block)) {

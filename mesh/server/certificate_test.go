@@ -111,6 +111,4 @@ func TestCertificateFilesAreReloaded(t *testing.T) {
 	}
 }
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf, eventually = bcptest.NoError, bcptest.FailIf, bcptest.StopIf, bcptest.Eventually

@@ -6,13 +6,13 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -26,15 +26,9 @@ func (b *bench) watch() <-chan server.Connection {
 	return events
 }
 
-func next[T any](t *testing.T, events <-chan T) T {
+func next[T any](t testing.TB, events <-chan T) T {
 	t.Helper()
-	select {
-	case e := <-events:
-		return e
-	case <-time.After(patience):
-		t.Fatal("nothing happened")
-		panic("unreachable")
-	}
+	return bcptest.Next(t, events, "what happens")
 }
 
 func none[T any](t *testing.T, events <-chan T) {
@@ -157,10 +151,7 @@ func TestUpdateTouchesOnlyWhoChanged(t *testing.T) {
 	noError(t, b.UpdateAccounts(t.Context(), b.compile(removed)))
 	gone := []string{string(next(t, events).Agent), string(next(t, events).Agent)}
 	equal(t, []string{"mailer", "researcher"}, sorted(gone))
-	for deadline := time.Now().Add(patience); researcher.IsConnected() || mailer.IsConnected(); {
-		stopIf(t, time.Now().After(deadline), "still connected")
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "both are cut off", func() bool { return !researcher.IsConnected() && !mailer.IsConnected() })
 	researcher.Close()
 	mailer.Close()
 	flush(t, main.Conn)
@@ -185,9 +176,7 @@ func TestUpdateRefusesWhatCannotChange(t *testing.T) {
 	failIf(t, !errors.Is(err, server.ErrUpdate) || !errors.Is(err, context.Canceled), "cancelled: %v", err)
 	// The next one makes up for it.
 	noError(t, b.UpdateAccounts(t.Context(), nobody))
-	for deadline := time.Now().Add(patience); researcher.IsConnected(); time.Sleep(time.Millisecond) {
-		stopIf(t, time.Now().After(deadline), "who was removed is still connected")
-	}
+	eventually(t, "who was removed is cut off", func() bool { return !researcher.IsConnected() })
 }
 
 // auditStream makes what an auditor may read.
@@ -222,11 +211,7 @@ func TestOneServerRunsOnAStateFolder(t *testing.T) {
 	failIf(t, err != nil || stream.CachedInfo().State.Msgs != 1, "what was written is gone: %v", err)
 	gateway.Close()
 	cancel()
-	select {
-	case <-again.Done():
-	case <-time.After(patience):
-		t.Fatal("it goes on without its context")
-	}
+	bcptest.Next(t, again.Done(), "it ends with its context")
 	stop(t, again)
 	fails(t, errorOf(server.Start(ctx, config)), context.Canceled, "started without its context")
 }

@@ -103,14 +103,6 @@ func dial(t *testing.T, address string) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// wait waits until something holds.
-func wait(t *testing.T, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		stopIf(t, time.Now().After(end), "it does not come to hold")
-	}
-}
-
 // Everything that was sent before an end arrives before it, on both sides.
 func TestPassageCarriesEverything(t *testing.T) {
 	t.Parallel()
@@ -391,7 +383,7 @@ func TestClientWithoutTLSIsClosed(t *testing.T) {
 	must(client.Write([]byte("CONNECT {}\r\nPING\r\n")))
 	got, _ := io.ReadAll(server)
 	failIf(t, len(got) > 0, "the server hears %q", got)
-	wait(t, func() bool { return e.waiting() == 0 })
+	eventually(t, "nobody waits", func() bool { return e.waiting() == 0 })
 }
 
 // A client of a server that does not greet as one is closed.
@@ -409,6 +401,6 @@ func TestServerThatDoesNotGreet(t *testing.T) {
 		go func() { _, _ = io.WriteString(server, greeting) }()
 		got, _ := io.ReadAll(client)
 		failIf(t, len(got) > 0, "%s: the client hears %q", name, got)
-		wait(t, func() bool { return e.waiting() == 0 })
+		eventually(t, "nobody waits", func() bool { return e.waiting() == 0 })
 	}
 }

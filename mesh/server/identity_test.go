@@ -237,18 +237,11 @@ func TestCredsEnd(t *testing.T) {
 	}
 	defer nc.Close()
 	for closed := false; !closed; {
-		select {
-		case err := <-ended:
-			closed = errors.Is(err, nats.ErrConnectionClosed)
-		case <-time.After(patience):
-			t.Fatal("it is still connected")
-		}
+		closed = errors.Is(bcptest.Next(t, ended, "its connection ends"), nats.ErrConnectionClosed)
 	}
 	// The last second itself still counts.
 	token, user := must(jwt.ParseDecoratedJWT(creds.Text())), must(jwt.ParseDecoratedUserNKey(creds.Text()))
-	for deadline := time.Now().Add(patience); tryConnect(b.URL(), token, user) == nil; {
-		stopIf(t, time.Now().After(deadline), "it comes back")
-	}
+	eventually(t, "it stays away", func() bool { return tryConnect(b.URL(), token, user) != nil })
 }
 
 // covers BCP-19

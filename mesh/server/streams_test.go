@@ -12,6 +12,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -75,20 +76,10 @@ func TestUnwrittenStreamsAreOpenedAgain(t *testing.T) {
 		return err
 	}
 	fails(t, publish("second"), nil, "acknowledged what could not be written")
-	await := func() {
-		t.Helper()
-		select {
-		case <-told:
-		case <-time.After(patience):
-			t.Fatal("nobody was told")
-		}
-	}
-	await() // closed
+	bcptest.Next(t, told, "that it is closed")
 	noError(t, errors.Join(os.RemoveAll(block), os.Rename(away, block)))
-	await() // opened
-	for deadline := time.Now().Add(patience); publish("third") != nil; {
-		stopIf(t, time.Now().After(deadline), "never acknowledged again")
-	}
+	bcptest.Next(t, told, "that it is opened")
+	eventually(t, "it is acknowledged again", func() bool { return publish("third") == nil })
 	stream := must(js.Stream(t.Context(), "BCP_COMMIT"))
 	first, err := stream.GetMsg(t.Context(), 1)
 	failIf(t, err != nil || string(first.Data) != "first", "the first message: %v %v", first, err)

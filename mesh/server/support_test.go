@@ -255,9 +255,9 @@ func sorted(list []string) []string {
 	return list
 }
 
-var noError = bcptest.NoError
+var noError, failIf, stopIf, fails = bcptest.NoError, bcptest.FailIf, bcptest.StopIf, bcptest.Fails
 
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var eventually = bcptest.Eventually
 
 // equal compares what is wanted with what there is.
 func equal(t testing.TB, want, got any, options ...cmp.Option) {
@@ -271,8 +271,6 @@ func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	t.Helper()
 	bcptest.Expect(t, got, want, what, args...)
 }
-
-var fails = bcptest.Fails
 
 // errorOf is the error of a call whose value does not matter.
 func errorOf[T any](_ T, err error) error { return err }

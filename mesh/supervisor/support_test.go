@@ -103,11 +103,7 @@ func (b *bench) of(agent bcp.AgentName) chan Status {
 func (b *bench) expect(agent bcp.AgentName, states ...State) (last Status) {
 	b.t.Helper()
 	for i, want := range states {
-		select {
-		case last = <-b.of(agent):
-		case <-time.After(patience):
-			b.t.Fatalf("%s: change %d: nothing, want %s", agent, i, want)
-		}
+		last = bcptest.Next(b.t, b.of(agent), "%s: change %d, to %s", agent, i, want)
 		stopIf(b.t, last.State != want, "%s: change %d is %s (exit %q), want %s", agent, i, last.State, last.Exit, want)
 	}
 	return last
@@ -131,17 +127,7 @@ func (b *bench) start(agent bcp.AgentName) *child {
 	return b.accept()
 }
 
-// eventually waits for something that nobody announces.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		stopIf(t, time.Now().After(deadline), "not in time: %s", what)
-	}
-}
-
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf, eventually = bcptest.NoError, bcptest.FailIf, bcptest.StopIf, bcptest.Eventually
 
 func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }
 

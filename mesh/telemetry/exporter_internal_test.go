@@ -234,14 +234,9 @@ func TestAgentsHaveNoPartInTraces(t *testing.T) {
 	}
 	next := func(from chan *nats.Msg) *nats.Msg {
 		t.Helper()
-		select {
-		case msg := <-from:
-			failIf(t, len(msg.Header) > 0, "%s has the headers %v", msg.Subject, msg.Header)
-			return msg
-		case <-time.After(meshtest.Patience):
-			t.Fatal("nothing came")
-			return nil
-		}
+		msg := bcptest.Next(t, from, "a message")
+		failIf(t, len(msg.Header) > 0, "%s has the headers %v", msg.Subject, msg.Header)
+		return msg
 	}
 	send(main, subjects.Ask("main", "mailer"), strings.Replace(askWho, "{", `{"request_id":"`+canary+`",`, 1))
 	query := next(queries)
