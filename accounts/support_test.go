@@ -97,9 +97,7 @@ func openStore(t testing.TB, folder string, options ...accounts.OpenOption) *acc
 	return must(accounts.Open(folder, options...))(t)
 }
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf, fails = bcptest.NoError, bcptest.FailIf, bcptest.StopIf, bcptest.Fails
 
 func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }
 
@@ -110,8 +108,6 @@ func equal(t rapid.TB, want, got any, options ...cmp.Option) {
 		t.Error(diff)
 	}
 }
-
-var fails = bcptest.Fails
 
 // errorOf is the error of a call whose value does not matter.
 func errorOf[T any](_ T, err error) error { return err }

@@ -62,6 +62,4 @@ func TestOutcomesInMemory(t *testing.T) {
 	failIf(t, !known || got.Error != "no", "got %+v, %t", got, known)
 }
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf

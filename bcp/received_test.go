@@ -253,10 +253,6 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-var noError = bcptest.NoError
-
-var fails = bcptest.Fails
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, fails, failIf, stopIf = bcptest.NoError, bcptest.Fails, bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }

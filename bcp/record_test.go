@@ -431,9 +431,7 @@ func fill(t *rapid.T, v reflect.Value, sizes []int) {
 	}
 }
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf
 
 // The library writes and reads enumerations and digests as records have them.
 func init() {

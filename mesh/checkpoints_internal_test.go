@@ -120,8 +120,6 @@ func signBeginning(t *testing.T, c *checkpoints, js natsjs.JetStream, config sta
 	noError(t, err)
 }
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }

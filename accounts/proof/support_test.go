@@ -291,8 +291,6 @@ func (w *world) dialTCP(t testing.TB, token string, seed []byte) *nats.Conn {
 	return nc
 }
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

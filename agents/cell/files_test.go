@@ -311,6 +311,4 @@ func TestCancelled(t *testing.T) {
 	expectFailure(t, tools[2].Run(ctx, jsontext.Value(`{"file":2}`)), tool.TimedOut)
 }
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf

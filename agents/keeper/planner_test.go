@@ -131,6 +131,4 @@ func TestSubPlannerReadsInAFence(t *testing.T) {
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf

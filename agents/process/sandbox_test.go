@@ -196,6 +196,4 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-var noError = bcptest.NoError
-
-var failIf, fails, stopIf = bcptest.FailIf, bcptest.Fails, bcptest.StopIf
+var noError, failIf, fails, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.Fails, bcptest.StopIf

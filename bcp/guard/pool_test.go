@@ -196,9 +196,7 @@ func TestPoolNeverLetsMoreOut(t *testing.T) {
 	})
 }
 
-var noError = bcptest.NoError
-
-var failIf, fails, stopIf = bcptest.FailIf, bcptest.Fails, bcptest.StopIf
+var noError, failIf, fails, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.Fails, bcptest.StopIf
 
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {

@@ -125,11 +125,7 @@ const mailPlan = `{"steps":[{"kind":"const","id":"me","value":"kim@example.com"}
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
-var noError = bcptest.NoError
-
-var fails = bcptest.Fails
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, fails, failIf, stopIf = bcptest.NoError, bcptest.Fails, bcptest.FailIf, bcptest.StopIf
 
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {

@@ -614,9 +614,7 @@ func everyCheck() (all []bcp.CheckInfo) {
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf, fails = bcptest.NoError, bcptest.FailIf, bcptest.StopIf, bcptest.Fails
 
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
@@ -630,8 +628,6 @@ func same(t testing.TB, want, got any, what string, args ...any) {
 	diff := cmp.Diff(want, got)
 	failIf(t, diff != "", "%s (-want +got):\n%s", fmt.Sprintf(what, args...), diff)
 }
-
-var fails = bcptest.Fails
 
 // errorOf is the error, or the code, of a call whose value does not matter.
 func errorOf[T, E any](_ T, err E) E { return err }

@@ -97,9 +97,7 @@ func TestScripts(t *testing.T) {
 // playScripts plays scripts until the test's deadline.
 func playScripts(t *testing.T, p testscript.Params) { clitest.Play(t, p) }
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }
 

@@ -185,8 +185,6 @@ func check(file []byte, o verify.Options) (verify.Summary, error) {
 	return verify.File(bytes.NewReader(file), o)
 }
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

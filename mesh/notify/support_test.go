@@ -26,6 +26,4 @@ func everything() *bcp.Route {
 	return &bcp.Route{Name: "desk", Severity: bcp.SeverityInfo, Topics: []bcp.NoticeTopic{bcp.TopicHeld, bcp.TopicAlerts, bcp.TopicCredentials}}
 }
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf

@@ -674,9 +674,7 @@ func TestViewsAreKeptForAMoment(t *testing.T) {
 	}
 }
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf
 
 // A Controller may have as many channels as a mesh has agents: its page has a picture of all.
 func TestPictureOfManyChannels(t *testing.T) {

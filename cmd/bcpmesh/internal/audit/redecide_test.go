@@ -109,6 +109,4 @@ func TestRedecideFindsForgedDecisions(t *testing.T) {
 	}
 }
 
-var noError = bcptest.NoError
-
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf
