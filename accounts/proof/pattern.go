@@ -43,6 +43,17 @@ func (p pattern) String() string { return strings.Join(p, ".") }
 // intersect returns the pattern of the subjects that both match, or nil if
 // there are none.
 func (p pattern) intersect(q pattern) pattern {
+	if len(p) == 0 || len(q) == 0 {
+		return nil
+	}
+	for i := range min(len(p), len(q)) { // most have none: nothing is made for them
+		if p[i] == anyTail || q[i] == anyTail {
+			break
+		}
+		if p[i] != q[i] && p[i] != anyToken && q[i] != anyToken {
+			return nil
+		}
+	}
 	both := make(pattern, 0, max(len(p), len(q)))
 	for i := range min(len(p), len(q)) {
 		switch {
@@ -52,13 +63,11 @@ func (p pattern) intersect(q pattern) pattern {
 			return append(both, p[i:]...)
 		case p[i] == anyToken:
 			both = append(both, q[i])
-		case q[i] == anyToken || p[i] == q[i]:
-			both = append(both, p[i])
 		default:
-			return nil
+			both = append(both, p[i])
 		}
 	}
-	if len(p) != len(q) || len(p) == 0 {
+	if len(p) != len(q) {
 		return nil
 	}
 	return both

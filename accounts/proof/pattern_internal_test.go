@@ -175,3 +175,11 @@ func TestTemplatesAreTakenForAnything(t *testing.T) {
 }
 
 var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+
+// Most patterns do not meet, which costs nothing.
+func TestPatternsThatDoNotMeet(t *testing.T) {
+	p, q := parsePattern("bcp.v1.push.spy.*.notes"), parsePattern("bcp.v1.ask.*.*")
+	if n := testing.AllocsPerRun(10, func() { p.intersect(q) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
