@@ -91,7 +91,7 @@ func (p *People) connect(ctx context.Context, passkey accounts.Passkey) (person 
 	creds := stem + credsSuffix
 	content, err := disk.ReadFile(creds, maxPersonFile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s cannot be read: %w", creds, err)
 	}
 	who, err := accounts.ParseHolder(content)
 	if err != nil {

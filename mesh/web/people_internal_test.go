@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,5 +41,17 @@ func TestTooManyPasskeys(t *testing.T) {
 	add(maxPeople)
 	if !logsIn(0) || !logsIn(maxPeople-1) || logsIn(maxPeople) || strings.Count(said.String(), "too many passkeys") != 1 {
 		t.Errorf("past the limit: %s", &said)
+	}
+}
+
+// Whoever cannot log in because of a file is told of by that file.
+func TestCredsThatAreNoFile(t *testing.T) {
+	t.Parallel()
+	passkey := accounts.Passkey{RPID: "mesh.example.org", PublicKey: base64.RawURLEncoding.EncodeToString(meshtest.NewPasskey(t, "mesh.example.org").PublicKey), ID: "AAAA"}
+	p := &People{Folder: t.TempDir(), Logger: hclog.NewNullLogger()}
+	content, err := json.Marshal(passkey)
+	noError(t, errors.Join(err, os.WriteFile(filepath.Join(p.Folder, "kim"+passkeySuffix), content, 0o600), os.Mkdir(filepath.Join(p.Folder, "kim"+credsSuffix), 0o700)))
+	if _, err := p.connect(t.Context(), passkey); err == nil || !strings.Contains(err.Error(), "kim"+credsSuffix) {
+		t.Error(err)
 	}
 }
