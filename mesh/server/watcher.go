@@ -56,9 +56,12 @@ type openConnections struct {
 	Of  map[string]bool
 }
 
-// add adds those of a server's list.
+// add adds those of a server's list, which another program may have made.
 func (o *openConnections) add(server string, list []*natsserver.ConnInfo) {
 	for _, c := range list {
+		if c == nil {
+			continue
+		}
 		o.List = append(o.List, openConnection{ID: ClientID{Server: server, Number: c.Cid}, Issuer: c.IssuerKey, UserKey: c.AuthorizedUser, Host: c.IP})
 	}
 }

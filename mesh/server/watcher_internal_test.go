@@ -127,3 +127,13 @@ func TestEndThatWasNotHeardIsTold(t *testing.T) {
 		w.want("began 1", "began 2", "ended 1")
 	})
 }
+
+// A list in which another server has nothing for a connection is read.
+func TestListWithNothingInIt(t *testing.T) {
+	t.Parallel()
+	var open openConnections
+	open.add("S", []*natsserver.ConnInfo{nil, {Cid: 7}})
+	if len(open.List) != 1 || open.List[0].ID != (ClientID{"S", 7}) {
+		t.Errorf("%+v", open.List)
+	}
+}
