@@ -130,8 +130,11 @@ func TestNoWordsOfClientsAreLogged(t *testing.T) {
 	}
 	flush(t, nc)
 	nc.Close()
+	stranger := b.dial() // who is known already may not say this: the server races with itself if somebody logs in twice
+	stranger.say("CONNECT {\"user\":\"" + canary + "\",\"pass\":\"" + canary + "\"}\r\n")
+	stranger.ends()
 	for _, text := range []string{
-		"CONNECT {\"name\":\"" + canary + "\"\r\n", "CONNECT {\"user\":\"" + canary + "\",\"pass\":\"" + canary + "\"}\r\n", canary + " " + canary + "\r\n", "PUB " + canary + " x\r\n", strings.Repeat(canary, 2000) + "\r\n",
+		"CONNECT {\"name\":\"" + canary + "\"\r\n", canary + " " + canary + "\r\n", "PUB " + canary + " x\r\n", strings.Repeat(canary, 2000) + "\r\n",
 		"CONNECT {\"jwt\":\"" + canary + "\",\"nkey\":\"" + canary + "\",\"sig\":\"" + canary + "\"}\r\nPING\r\n", "\x16\x03\x01" + canary,
 		"PUB " + canary + " 1048577\r\n", "SUB " + canary + "..x 1\r\nSUB _INBOX.researcher. " + canary + " " + canary + "\r\nUNSUB\r\n", "HPUB " + canary + " 9 1\r\n",
 	} {
