@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -34,6 +35,22 @@ func (c counted) Reserve(now time.Time, id, host string, bits NanoBits, bytes in
 
 func (c counted) Settle(now time.Time, id string, bytes int64) bool {
 	return c.Pool.Settle(now, id, bytes, c.limits.Until(now))
+}
+
+// What is reserved, or was settled, adds up to no more than there are numbers, and never to less than it is.
+func TestPoolSumsEnd(t *testing.T) {
+	t.Parallel()
+	p := NewPool()
+	for _, id := range []string{"1", "2"} {
+		p.Reserve(poolBegin, PoolHop{ID: id, Host: "a", Bytes: math.MaxInt64, Until: poolBegin.Add(time.Hour).UnixNano()})
+	}
+	u := p.Use(poolBegin)
+	failIf(t, u.ReservedBytes != math.MaxInt64 || u.Hosts["a"] != math.MaxInt64, "reserved: %+v", u)
+	for _, id := range []string{"1", "2"} {
+		p.Settle(poolBegin, id, math.MaxInt64, poolBegin.Add(time.Hour).UnixNano())
+	}
+	u = p.Use(poolBegin)
+	failIf(t, u.Bytes != math.MaxInt64 || u.Hosts["a"] != math.MaxInt64, "settled: %+v", u)
 }
 
 // Each limit lets through what is exactly as much, and nothing beyond.
