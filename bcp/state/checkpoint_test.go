@@ -83,6 +83,9 @@ func TestCheckpointHasEveryField(t *testing.T) {
 	var look func(reflect.Type)
 	look = func(of reflect.Type) {
 		for slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map}, of.Kind()) {
+			if of.Kind() == reflect.Map {
+				look(of.Key())
+			}
 			of = of.Elem()
 		}
 		if of.Kind() != reflect.Struct || seen[of] {

@@ -223,6 +223,8 @@ func goesOn(s *State, m bcp.Moment) {
 	s.Snapshot(m.Now)
 	s.Notices("mail", bcp.RoleReader)
 	s.NextDue()
+	s.OpenQueries("mail")
+	s.Outbox(plannerMail)
 	for id := range s.queries {
 		s.Open(id)
 		for try := -1; try <= 1; try++ {
