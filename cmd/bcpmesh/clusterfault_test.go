@@ -44,15 +44,9 @@ type clustered struct {
 	dir, state string
 	out        string // what was exported
 	nodes      *wiredCluster
-	gateways   []*gatewayProcess
+	gateways   []*process
 	core       *nats.Conn // as the first gateway
 	js         natsjs.JetStream
-}
-
-// gatewayProcess is a running bcpmesh gateway.
-type gatewayProcess struct {
-	*process
-	metrics string
 }
 
 func startClustered(t *testing.T, config clustertest.Config, start func(testing.TB, clustertest.Config) *wiredCluster) *clustered {
@@ -120,7 +114,7 @@ func (c *clustered) beginGateway(i int) {
 			c.t.Logf("gateway %s ended with %v, and says:\n%s", name, p.cmd.ProcessState, p.stderr)
 		}
 	})
-	c.gateways[i] = &gatewayProcess{process: p}
+	c.gateways[i] = p
 }
 
 func (c *clustered) ready(i int) string {
@@ -129,17 +123,7 @@ func (c *clustered) ready(i int) string {
 
 func (c *clustered) awaitGateway(i int) {
 	c.t.Helper()
-	g := c.gateways[i]
-	deadline := time.Now().Add(clustertest.Patience)
-	for {
-		if about, err := readAbout(c.ready(i)); err == nil {
-			g.metrics = strings.TrimSuffix(about.Metrics, "/metrics")
-			return
-		}
-		stopIf(c.t, time.Now().After(deadline) || g.cmd.Process.Signal(syscall.Signal(0)) != nil,
-			"gateway %s is not ready: %s", gatewayNames[i], g.stderr)
-		time.Sleep(5 * time.Millisecond) // between two looks at the file
-	}
+	c.gateways[i].awaitReady(c.t, c.ready(i))
 }
 
 // active is the gateway that serves, once one does.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -76,11 +77,11 @@ func TestCrash(t *testing.T) {
 	traffic.check(state)
 }
 
-// process is a running bcpmesh up.
+// process is a running bcpmesh up, or a gateway.
 type process struct {
-	cmd    *exec.Cmd
-	url    string
-	stderr *bytes.Buffer
+	cmd          *exec.Cmd
+	url, metrics string
+	stderr       *bytes.Buffer
 }
 
 func startProcess(t *testing.T, dir, state, listen string) *process {
@@ -112,15 +113,12 @@ func readAbout(ready string) (a about, err error) {
 // awaitReady waits for the ready file.
 func (p *process) awaitReady(t *testing.T, ready string) {
 	t.Helper()
-	deadline := time.Now().Add(stepPatience)
-	for {
+	for deadline := time.Now().Add(clustertest.Patience); ; time.Sleep(5 * time.Millisecond) { // between two looks at the file
 		if about, err := readAbout(ready); err == nil {
-			p.url = about.URL
+			p.url, p.metrics = about.URL, strings.TrimSuffix(about.Metrics, "/metrics")
 			return
 		}
-		stopIf(t, time.Now().After(deadline) || p.cmd.Process.Signal(syscall.Signal(0)) != nil,
-			"the mesh is not ready: %s", p.stderr)
-		time.Sleep(5 * time.Millisecond) // between two looks at the file
+		stopIf(t, time.Now().After(deadline) || p.cmd.Process.Signal(syscall.Signal(0)) != nil, "%s is not ready: %s", p.cmd, p.stderr)
 	}
 }
 

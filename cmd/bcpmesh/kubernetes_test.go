@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"net"
 	"net/http"
 	"net/url"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -96,14 +94,9 @@ func TestProbesAndMetricsReachThePod(t *testing.T) {
 		_ = program.Process.Kill()
 		_ = program.Wait() // it was ended
 	})
-	var about struct{ Metrics string }
-	for deadline := time.Now().Add(clustertest.Patience); about.Metrics == ""; time.Sleep(5 * time.Millisecond) { // between two looks at the file
-		if text, err := os.ReadFile(ready); err == nil {
-			_ = json.Unmarshal(text, &about) // another look, if it is half written
-		}
-		stopIf(t, time.Now().After(deadline), "the gateway is not ready")
-	}
-	at := must(url.Parse(about.Metrics))(t)
+	gateway := &process{cmd: program}
+	gateway.awaitReady(t, ready)
+	at := must(url.Parse(gateway.metrics))(t)
 	addresses, err := net.InterfaceAddrs()
 	stopIf(t, err != nil || len(addresses) == 0, "no addresses: %v", err)
 	for _, a := range addresses {

@@ -130,10 +130,10 @@ func TestNamedFaults(t *testing.T) {
 }
 
 // leave kills a gateway that may have ended by itself.
-func (g *gatewayProcess) leave(t *testing.T) {
+func (p *process) leave(t *testing.T) {
 	t.Helper()
-	_ = g.cmd.Process.Kill()
-	_ = g.cmd.Wait()
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
 }
 
 // refusesDamage waits until a gateway serves, or one ends since the journal is damaged, which
