@@ -73,9 +73,8 @@ func TestOperatorSeesAgents(t *testing.T) {
 	}
 	one, ok, err := o.Agent(t.Context(), "crash")
 	failIf(t, err != nil || !ok || one.Agent != "crash" || one.Command == nil, "crash alone: %+v, %t, %v", one, ok, err)
-	if one, ok, err := o.Agent(t.Context(), "nobody"); err != nil || ok {
-		t.Errorf("nobody: %+v, %v", one, err)
-	}
+	one, ok, err = o.Agent(t.Context(), "nobody")
+	failIf(t, err != nil || ok, "nobody: %+v, %v", one, err)
 
 	// Who is no operator may not ask, and what agents hear has nothing of it.
 	c := client(t, m, "boss", bcp.RoleController, agents.Options{})

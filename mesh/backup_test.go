@@ -247,9 +247,8 @@ func TestForgedBackup(t *testing.T) {
 	} {
 		dir, err := restore(forged(t, file.Bytes(), map[string]io.Reader{name: bytes.NewReader([]byte("x"))}, map[string]int64{name: 1}))
 		fails(t, err, jetstream.ErrBackup, "%s", name)
-		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-			t.Errorf("%s: %v is left, %v", name, left, err)
-		}
+		left, err := os.ReadDir(dir)
+		failIf(t, err != nil || len(left) > 0, "%s: %v is left, %v", name, left, err)
 	}
 	// What it fails to write leaves nothing either.
 	dir, err := restore(forged(t, file.Bytes(), map[string]io.Reader{"snapshots/00000000000000000001.snapshot": bytes.NewReader(nil), "keys": bytes.NewReader(nil)}, nil))

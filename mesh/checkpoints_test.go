@@ -167,9 +167,8 @@ func TestSignCheckpointsTogether(t *testing.T) {
 	fails(t, errorOf(sign(t.Context(), len(journal)-1)), jetstream.ErrLost, "a journal that lost its last record")
 
 	lock := flock.New(filepath.Join(state, "tree", "lock"))
-	if ok, err := lock.TryLock(); !ok {
-		t.Fatal(err)
-	}
+	ok, err := lock.TryLock()
+	stopIf(t, !ok, "%v", err)
 	ctx := within(t, 10*time.Millisecond)
 	fails(t, errorOf(sign(ctx, len(journal))), mesh.ErrSigning, "while another signs")
 	noError(t, lock.Close())

@@ -435,9 +435,8 @@ func TestGatewayOnACluster(t *testing.T) {
 		"definitions hold that the cluster does not enforce: %+v, %v", result, err)
 	expect(t, len(g.Definition().Channels), 1, "a reload that was refused changed something")
 	loaded = meshOf(t, pair(200))
-	if result, err := operator.Reload(t.Context()); err != nil || len(result.Errors) > 0 {
-		t.Errorf("another budget: %+v, %v", result, err)
-	}
+	result, err = operator.Reload(t.Context())
+	failIf(t, err != nil || len(result.Errors) > 0, "another budget: %+v, %v", result, err)
 	until(t, "the new budget", func() bool { return g.Definition().Channels[0].Budget == 200*bcp.Bit })
 	hearsNewLeader(t, c, g)
 }

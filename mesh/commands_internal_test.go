@@ -63,9 +63,8 @@ func TestCommandCredentialsOfASealedFolder(t *testing.T) {
 	}
 	second, err := makeCommandFolder(state, true) // after a kill
 	stopIf(t, err != nil || second == first, "%q, %v", second, err)
-	if info, err := os.Stat(second); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("%v, %v", info, err)
-	}
+	info, err := os.Stat(second)
+	failIf(t, err != nil || info.Mode().Perm() != 0o700, "%v, %v", info, err)
 	// A file that names anything else deletes nothing.
 	kept := filepath.Join(t.TempDir(), memoryPrefix+"kept")
 	for name, want := range map[string]bool{second: false, kept: true} {

@@ -27,9 +27,7 @@ import (
 func assistant(t *testing.T) (*bcp.Mesh, proof.Claims) {
 	t.Helper()
 	m, report := definition.Load(os.DirFS(filepath.Join("..", "examples", "assistant", "mesh")))
-	if m == nil {
-		t.Fatal(report.Errors)
-	}
+	stopIf(t, m == nil, "%v", report.Errors)
 	store := bcptest.Must(accounts.Create(filepath.Join(t.TempDir(), "state")))
 	b := bcptest.Must(accounts.Compile(store, subjects.Permissions(m), time.Now()))
 	var claims proof.Claims
@@ -83,9 +81,7 @@ func six(t *testing.T) (planner, processor contract.Contract) {
 	t.Helper()
 	planner, ok1 := contract.ParseBuiltin("planner-v1")
 	processor, ok2 := contract.ParseBuiltin("processor-v1")
-	if !ok1 || !ok2 {
-		t.Fatal("the draft's contracts do not load")
-	}
+	stopIf(t, !ok1 || !ok2, "the draft's contracts do not load")
 	return planner, processor
 }
 
@@ -109,9 +105,8 @@ func TestContractsAreKept(t *testing.T) {
 	planner, processor := six(t)
 	for _, c := range []contract.Contract{planner, processor} {
 		r := contract.Verify(c, mesh.ContractFacts(m, nil, bcp.Digest{}, "test"))
-		if r.OK || !slices.ContainsFunc(r.Invariants, func(v contract.InvariantReport) bool { return v.Verdict == contract.Unverified }) {
-			t.Errorf("%s: %+v", c.Role, r)
-		}
+		failIf(t, r.OK || !slices.ContainsFunc(r.Invariants, func(v contract.InvariantReport) bool { return v.Verdict == contract.Unverified }),
+			"%s: %+v", c.Role, r)
 	}
 }
 
@@ -268,18 +263,16 @@ func TestMessages(t *testing.T) {
 	carried := map[[2]contract.Role]bool{}
 	for _, message := range mesh.ContractFacts(&bcp.Mesh{}, nil, bcp.Digest{}, "test").Messages {
 		carried[[2]contract.Role{message.From, message.To}] = true
-		if message.To == contract.Planner && slices.ContainsFunc(message.Holds, func(c contract.Column) bool { return c != contract.UserQuery }) {
-			t.Errorf("the planner's %s holds %v", message.Kind, message.Holds)
-		}
+		failIf(t, message.To == contract.Planner && slices.ContainsFunc(message.Holds, func(c contract.Column) bool { return c != contract.UserQuery }),
+			"the planner's %s holds %v", message.Kind, message.Holds)
 	}
 	bcptest.FailIf(t, !reflect.DeepEqual(edges, carried), "edges %v, messages %v", edges, carried)
 	var fields []string
 	for _, of := range reflect.VisibleFields(reflect.TypeFor[agents.PlanRequest]()) {
 		fields = append(fields, of.Tag.Get("json"))
 	}
-	if want := []string{"plan_id", "task", ",inline", "catalogue", "schemas", "limits", "result,omitempty", "requester,omitempty", "rules,omitempty", "control_budget_bits,omitzero", "max_questions,omitzero", "errors", "failed_plan,omitempty", "sub_runs,omitzero"}; !slices.Equal(fields, want) {
-		t.Errorf("a planner is asked with %v: say what a new field can hold in Messages", fields)
-	}
+	want := []string{"plan_id", "task", ",inline", "catalogue", "schemas", "limits", "result,omitempty", "requester,omitempty", "rules,omitempty", "control_budget_bits,omitzero", "max_questions,omitzero", "errors", "failed_plan,omitempty", "sub_runs,omitzero"}
+	failIf(t, !slices.Equal(fields, want), "a planner is asked with %v: say what a new field can hold in Messages", fields)
 }
 
 // All vectors of the program are judged as they should be: a plan that is not of the
@@ -289,12 +282,8 @@ func TestMessages(t *testing.T) {
 func TestDecoders(t *testing.T) {
 	t.Parallel()
 	decoders := mesh.ContractFacts(&bcp.Mesh{}, nil, bcp.Digest{}, "test").Decoders
-	if len(decoders) != 2 {
-		t.Fatal(decoders)
-	}
+	stopIf(t, len(decoders) != 2, "%v", decoders)
 	for _, d := range decoders {
-		if d.Failed > 0 || d.Passed < 12 || d.Vectors == (bcp.Digest{}) {
-			t.Errorf("%+v", d)
-		}
+		failIf(t, d.Failed > 0 || d.Passed < 12 || d.Vectors == (bcp.Digest{}), "%+v", d)
 	}
 }

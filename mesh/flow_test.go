@@ -108,9 +108,8 @@ func TestPushFlow(t *testing.T) {
 				"delivery %s", d.JSON)
 			result = mailer.Push(t, "main", "notes", `{"note":"Rain in Turin today"}`, "")
 			expect(t, result.Text("detail"), "Published to controller main (Cat-2, 44.0 bits)", "result %s", result.JSON)
-			if d := main.delivery(t); !contains(d, `"note":"rainin`) || d.Fields["bandwidth_bits"] != 44.0 {
-				t.Errorf("delivery %s", d.JSON)
-			}
+			d = main.delivery(t)
+			failIf(t, !contains(d, `"note":"rainin`) || d.Fields["bandwidth_bits"] != 44.0, "delivery %s", d.JSON)
 			// One pool: a query draws on what the pushes left.
 			receipt := main.Ask(t, "mailer", askUrgent)
 			failIf(t, receipt.Fields["remaining_bits"] != 1000.0-45-1, "receipt %s", receipt.JSON)

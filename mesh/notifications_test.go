@@ -98,9 +98,8 @@ func TestHeldItemsAreTold(t *testing.T) {
 	seen, seenBy := map[string]bool{}, map[string]bool{}
 	n := h.next(t, seen)
 	holds(t, n.Item == "" && n.Reader == "mailer" && n.Controller == "main" && n.Category == 3, "told %+v", n)
-	if n := person.next(t, seenBy); n.Item != item {
-		t.Errorf("the approver is told %+v, and not of %s", n, item)
-	}
+	n = person.next(t, seenBy)
+	failIf(t, n.Item != item, "the approver is told %+v, and not of %s", n, item)
 
 	h.mu.Lock()
 	h.refuse = true
@@ -108,9 +107,8 @@ func TestHeldItemsAreTold(t *testing.T) {
 	second := held(t, m, mailer)
 	<-h.tries
 	<-h.tries // again: the first is counted
-	if n := person.next(t, seenBy); n.Item != second {
-		t.Errorf("a route that works is told %+v, and not of %s", n, second)
-	}
+	n = person.next(t, seenBy)
+	failIf(t, n.Item != second, "a route that works is told %+v, and not of %s", n, second)
 	m.Stop(t)
 	status, err := notify.ReadStatus(filepath.Join(m.State, notify.StatusFile))
 	if s := status["desk"]; err != nil || s.Failing.IsZero() || s.Why != "the webhook answers 503" || s.Attempts == 0 || !status["ann"].Failing.IsZero() {

@@ -171,9 +171,8 @@ func TestReloadAddsAndRemovesAgents(t *testing.T) {
 	nothing(t, again.rest(t))
 
 	// The channel comes back: its epoch and its delivery go on, and its query has ended.
-	if r := m.edit(t, before); len(r.Errors) > 0 || r.Error != "" {
-		t.Fatalf("%+v", r)
-	}
+	r = m.edit(t, before)
+	stopIf(t, len(r.Errors) > 0 || r.Error != "", "%+v", r)
 	again = controller(t, m.Mesh, "main")
 	got := again.delivery(t)
 	failIf(t, got.Text("from_agent") != "clerk" || got.Text("subscription_id") != "alerts", "delivery %s", got.JSON)

@@ -223,20 +223,17 @@ func TestAuditorReadsAuditAndLedgerAlone(t *testing.T) {
 	failIf(t, shown.PayloadCommitment != want, "commitment %x, not %x", shown.PayloadCommitment, want)
 	ledger := must(js.Stream(t.Context(), jetstream.LedgerStream))
 	msg = must(ledger.GetLastMsgForSubject(t.Context(), subjects.Ledger("main", "mailer")))
-	if line, err := bcp.DecodeLedgerLine(msg.Data); err != nil || line.Balance.Settled != bcp.Bit {
-		t.Errorf("the ledger shows %+v, %v", line, err)
-	}
+	line, err := bcp.DecodeLedgerLine(msg.Data)
+	failIf(t, err != nil || line.Balance.Settled != bcp.Bit, "the ledger shows %+v, %v", line, err)
 
 	figures := agents.NewOperator(client(t, m, "ann", bcp.RoleAuditor, agents.Options{}))
-	if all, err := figures.Forecasts(t.Context()); err != nil || len(all) != 1 || all[0].Reader != "mailer" {
-		t.Errorf("forecasts %+v, %v", all, err)
-	}
+	all, err := figures.Forecasts(t.Context())
+	failIf(t, err != nil || len(all) != 1 || all[0].Reader != "mailer", "forecasts %+v, %v", all, err)
 	if all, err := figures.Sessions(t.Context()); err != nil || len(all) != 1 || all[0].Controller != "main" {
 		t.Errorf("sessions %+v, %v", all, err)
 	}
-	if s, err := figures.Storage(t.Context()); err != nil || s.Records == 0 {
-		t.Errorf("storage %+v, %v", s, err)
-	}
+	s, err := figures.Storage(t.Context())
+	failIf(t, err != nil || s.Records == 0, "storage %+v, %v", s, err)
 
 	// Nothing else is answered: each refusal is one violation in the audit.
 	before := m.Count(meshtest.Of(bcp.KindViolation))

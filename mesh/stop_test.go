@@ -136,8 +136,7 @@ func TestStopWhileItStarts(t *testing.T) {
 		}
 		again, err := mesh.Start(t.Context(), mesh.Config{Definition: meshtest.Parse(t, pair(1000)), State: state})
 		stopIf(t, err != nil, "something of it runs on: %v", err)
-		if err := again.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
+		err = again.Stop(context.Background())
+		failIf(t, err != nil, "%v", err)
 	}
 }

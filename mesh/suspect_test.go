@@ -50,9 +50,8 @@ func TestHijackedReaderSuspendsItselfAlone(t *testing.T) {
 	operator := client(t, m, bcp.Operator, bcp.RoleOperator, agents.Options{})
 	o := agents.NewOperator(operator)
 	for name, want := range map[bcp.AgentName]bool{"mailer": true, "main": false} {
-		if status, ok, err := o.Agent(t.Context(), name); err != nil || !ok || status.Suspended != want {
-			t.Errorf("%s: suspended %t, %v", name, status.Suspended, err)
-		}
+		status, ok, err := o.Agent(t.Context(), name)
+		failIf(t, err != nil || !ok || status.Suspended != want, "%s: suspended %t, %v", name, status.Suspended, err)
 	}
 	fails(t, o.Lift(t.Context(), "main"), nil, "who is not suspended is lifted")
 	noError(t, o.Lift(t.Context(), "mailer"))
@@ -60,9 +59,8 @@ func TestHijackedReaderSuspendsItselfAlone(t *testing.T) {
 	for _, d := range m.Decisions() {
 		failIf(t, suspect(&d) && d.Agent != "mailer", "%s is suspected", d.Agent)
 		if alert, ok := d.Alert(); ok {
-			if text, err := json.Marshal(alert); err != nil || strings.Contains(string(text), canary) {
-				t.Errorf("%v: %s", err, text)
-			}
+			text, err := json.Marshal(alert)
+			failIf(t, err != nil || strings.Contains(string(text), canary), "%v: %s", err, text)
 		}
 	}
 	holds(t, !strings.Contains(m.Log(), canary), "the log has words of the Reader")

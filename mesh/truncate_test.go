@@ -226,9 +226,8 @@ func TestDamagedTruncation(t *testing.T) {
 			"got %v", err)
 		m.Mesh = nil
 		fails(t, errorOf(backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{})), want, "a backup")
-		if _, err := truncate(t.Context(), m.State, m.Definition, filepath.Join(t.TempDir(), "x"), nil); !errors.Is(err, want) {
-			t.Errorf("a truncation: %v", err)
-		}
+		_, err = truncate(t.Context(), m.State, m.Definition, filepath.Join(t.TempDir(), "x"), nil)
+		failIf(t, !errors.Is(err, want), "a truncation: %v", err)
 	}
 	found, err := filepath.Glob(filepath.Join(m.State, "base", "*"))
 	stopIf(t, err != nil || len(found) != 1, "%v %v", found, err)
@@ -240,9 +239,8 @@ func TestDamagedTruncation(t *testing.T) {
 	noError(t, os.Remove(found[0]))
 	t.Run("base missing", func(t *testing.T) { refused(t, jetstream.ErrBase) })
 	tar := exec.Command("tar", "-xzf", file, "-C", m.State, "base")
-	if out, err := tar.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := tar.CombinedOutput()
+	stopIf(t, err != nil, "%v: %s", err, out)
 	m.Start(t)
 	m.Stop(t)
 

@@ -51,9 +51,8 @@ func TestTruncateRunning(t *testing.T) {
 		begin, err := jetstream.Begin(t.Context(), m.JetStream())
 		failIf(t, err != nil || begin.Sequence != made.Records || begin.Decision != made.Decisions || begin.Head != made.Head || begin.Truncation.File != filepath.Base(file),
 			"it begins behind %+v (%v), and the backup ends with %+v", begin, err, made)
-		if r, err := operator(t, m).Reconcile(t.Context()); err != nil || len(r.Differences) > 0 {
-			t.Errorf("reconciled: %+v %v", r, err)
-		}
+		r, err := operator(t, m).Reconcile(t.Context())
+		failIf(t, err != nil || len(r.Differences) > 0, "reconciled: %+v %v", r, err)
 		c := redecideRunning(t, m, m.Definition)
 		failIf(t, len(c.differs) > 0 || c.count[state.ComparedSame] == 0, "decided again %v, differs %v", c.count, c.differs)
 		want := picture(t, m)
@@ -113,12 +112,10 @@ func TestTruncateRunningRefuses(t *testing.T) {
 	// A base of the right place, and with a state that is not the journal's form.
 	base, err := jetstream.NewBases(filepath.Join(m.State, jetstream.BaseFolder)).Write(jetstream.Snapshot{Position: place, Checkpoint: []byte("no state")})
 	noError(t, err)
-	if got, err := ask(t.Context(), bcp.Truncation{Sequence: place.Sequence, Base: sha256.Sum256(base.Content), File: "x"}); err == nil {
-		t.Errorf("a base that restores to nothing: %+v", got)
-	}
-	if begin, err := jetstream.Begin(t.Context(), m.JetStream()); err != nil || begin.Truncated() {
-		t.Errorf("it begins at %+v, %v", begin, err)
-	}
+	got, err := ask(t.Context(), bcp.Truncation{Sequence: place.Sequence, Base: sha256.Sum256(base.Content), File: "x"})
+	failIf(t, err == nil, "a base that restores to nothing: %+v", got)
+	begin, err := jetstream.Begin(t.Context(), m.JetStream())
+	failIf(t, err != nil || begin.Truncated(), "it begins at %+v, %v", begin, err)
 	// Nothing of it is in the way.
 	must(truncateRunning(t.Context(), m.State, m.Definition, o, filepath.Join(t.TempDir(), "a.tar.gz"), nil))
 	m.Stop(t)
@@ -138,9 +135,8 @@ func killTruncation(t *testing.T, state string, at int) {
 	}
 	noError(t, err)
 	line := make([]byte, len("there\n"))
-	if _, err := io.ReadFull(out, line); err != nil || string(line) != "there\n" {
-		t.Errorf("it did not get there: %q %v", line, err)
-	}
+	_, err = io.ReadFull(out, line)
+	failIf(t, err != nil || string(line) != "there\n", "it did not get there: %q %v", line, err)
 	noError(t, child.Process.Kill())
 	_ = child.Wait() // it was killed
 }

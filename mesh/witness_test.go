@@ -106,24 +106,19 @@ func TestCosignature(t *testing.T) {
 	cosigned := append(log.checkpoint(t, 3), line...)
 	c, by, err := verify.Cosigned(cosigned, []string{log.key}, []string{w.Key})
 	failIf(t, err != nil || c.Size != 3 || len(by) != 1 || by[0].Time.IsZero(), "%+v, %+v, %v", c, by, err)
-	if _, by, err := verify.Cosigned(append(cosigned, line...), []string{log.key}, []string{w.Key}); err != nil || len(by) != 1 {
-		t.Errorf("twice: %+v, %v", by, err)
-	}
-	if _, _, err := verify.Cosigned(cosigned, []string{log.key}, []string{w.Key, w.Key}); err == nil {
-		t.Error("one key was taken for two witnesses")
-	}
+	_, by, err = verify.Cosigned(append(cosigned, line...), []string{log.key}, []string{w.Key})
+	failIf(t, err != nil || len(by) != 1, "twice: %+v, %v", by, err)
+	_, _, err = verify.Cosigned(cosigned, []string{log.key}, []string{w.Key, w.Key})
+	failIf(t, err == nil, "one key was taken for two witnesses")
 	stranger, _, _ := ed25519.GenerateKey(rand.Reader)
-	if _, by, err := verify.Cosigned(cosigned, []string{log.key}, []string{verify.CosignerKey("other", stranger)}); err != nil || len(by) != 0 {
-		t.Errorf("a stranger's: %+v, %v", by, err)
-	}
+	_, by, err = verify.Cosigned(cosigned, []string{log.key}, []string{verify.CosignerKey("other", stranger)})
+	failIf(t, err != nil || len(by) != 0, "a stranger's: %+v, %v", by, err)
 	name, _, _ := strings.Cut(w.Key, "+")
-	if _, by, err := verify.Cosigned(cosigned, []string{log.key}, []string{verify.CosignerKey(name, stranger)}); err != nil || len(by) != 0 {
-		t.Errorf("a stranger's of that name: %+v, %v", by, err)
-	}
+	_, by, err = verify.Cosigned(cosigned, []string{log.key}, []string{verify.CosignerKey(name, stranger)})
+	failIf(t, err != nil || len(by) != 0, "a stranger's of that name: %+v, %v", by, err)
 	changed := bytes.Replace(cosigned, []byte("— "+name+" "), []byte("— "+name+"x "), 1)
-	if _, by, err := verify.Cosigned(changed, []string{log.key}, []string{w.Key}); err != nil || len(by) != 0 {
-		t.Errorf("another name: %+v, %v", by, err)
-	}
+	_, by, err = verify.Cosigned(changed, []string{log.key}, []string{w.Key})
+	failIf(t, err != nil || len(by) != 0, "another name: %+v, %v", by, err)
 	for i := len(cosigned) - 60; i < len(cosigned)-6; i++ { // in the signature
 		flipped := bytes.Clone(cosigned)
 		if flipped[i] = 'A'; bytes.Equal(flipped, cosigned) {

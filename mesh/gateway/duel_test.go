@@ -80,9 +80,8 @@ func TestGatewaysFight(t *testing.T) {
 		}
 		noError(t, err)
 		next(t, current.Done(), "the older gateway ends")
-		if err := current.Stop(); !errors.Is(err, jetstream.ErrFenced) {
-			t.Fatalf("the older gateway ended with %v", err)
-		}
+		err = current.Stop()
+		stopIf(t, !errors.Is(err, jetstream.ErrFenced), "the older gateway ended with %v", err)
 		current.disconnect()
 		current = newer
 		fights++

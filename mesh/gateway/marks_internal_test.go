@@ -38,16 +38,14 @@ func TestMark(t *testing.T) {
 	got, own, err := later.open(text, mailer)
 	failIf(t, err != nil || own || got.Position != given.Position || !got.at.Equal(given.at),
 		"%+v, %v, %v", got, own, err)
-	if _, own, err := run.open(text, mailer); err != nil || !own {
-		t.Errorf("its own: %v, %v", own, err)
-	}
+	_, own, err = run.open(text, mailer)
+	failIf(t, err != nil || !own, "its own: %v, %v", own, err)
 	for _, who := range []agentRole{{"main", bcp.RoleController}, {"mailer", bcp.RoleController}, {"mailer", bcp.RoleKeeper}, {}} {
 		_, _, err := later.open(text, who)
 		failIf(t, err == nil, "shown by %v", who)
 	}
-	if _, _, err := foreign.open(text, mailer); err == nil {
-		t.Error("opened with another secret")
-	}
+	_, _, err = foreign.open(text, mailer)
+	failIf(t, err == nil, "opened with another secret")
 }
 
 // FuzzMark: whatever an agent shows is the mark that it was given, in the one spelling of

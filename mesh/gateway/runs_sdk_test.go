@@ -60,9 +60,8 @@ func TestRefusalsOfTheSDK(t *testing.T) {
 	_, err := requester.Run(ctx, "desk", "all", agents.RunTask{Task: "x", Forbid: []agents.ForbidRule{{Tool: "*", When: "false"}, {Tool: "post", When: "false ||\n no CEL"}}})
 	refused, ok := errors.AsType[*agents.RunRefusedError](err)
 	failIf(t, !ok || *refused != (agents.RunRefusedError{Code: "bad_rule", Rule: 2, Line: 2, Column: 5}), "got %v", err)
-	if _, err := requester.Run(ctx, "desk", "other", agents.RunTask{Task: "x"}); err == nil {
-		t.Error("a run begins with a grant that the requester has not")
-	}
+	_, err = requester.Run(ctx, "desk", "other", agents.RunTask{Task: "x"})
+	failIf(t, err == nil, "a run begins with a grant that the requester has not")
 }
 
 // A call that a rule asks about waits for an approver of the kernel, who sees it on the
@@ -110,9 +109,8 @@ func TestPersonDecidesACall(t *testing.T) {
 			r := b.request(t, "all", helloTask)
 			failIf(t, r.Status == bcp.RunOpen || r.Waits != "", "at the end its requester hears %+v", r)
 			expect(t, strings.Count(b.made(), "post{"), c.calls, "tools")
-			if err := c.decide(ctx, approver, view); !isRefused(err, bcp.AlreadyDecided) {
-				t.Errorf("decided again: %v", err)
-			}
+			err = c.decide(ctx, approver, view)
+			failIf(t, !isRefused(err, bcp.AlreadyDecided), "decided again: %v", err)
 		})
 	}
 }

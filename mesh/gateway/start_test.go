@@ -197,10 +197,8 @@ func TestDamageThatIsFoundLate(t *testing.T) {
 	}
 	told := alerts.NextOf(t, meshtest.With("alert", bcp.AlertDamaged))
 	failIf(t, told.Fields["seq"] != float64(last) || told.Fields["count"] != float64(last-3), "people hear %s", told.JSON)
-	if names, err := snapshots.List(); err != nil || len(names) > 0 {
-		t.Errorf("snapshots are left: %v, %v", names, err)
-	}
-	if _, err := b.tryStart(t, func(c *gateway.Config) { c.Cluster, c.Snapshots = true, snapshots }); !errors.Is(err, state.ErrReplay) {
-		t.Errorf("the next one starts: %v", err)
-	}
+	names, err := snapshots.List()
+	failIf(t, err != nil || len(names) > 0, "snapshots are left: %v, %v", names, err)
+	_, err = b.tryStart(t, func(c *gateway.Config) { c.Cluster, c.Snapshots = true, snapshots })
+	failIf(t, !errors.Is(err, state.ErrReplay), "the next one starts: %v", err)
 }

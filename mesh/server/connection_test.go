@@ -61,9 +61,8 @@ func TestWatchTellsWhoConnectsByTheirScope(t *testing.T) {
 	equal(t, want, next(t, events))
 	b.gateway().Close()
 	alice := b.connect("alice", bcp.RoleApprover)
-	if got := next(t, events); got.Party != (server.Party{Agent: "alice", Role: bcp.RoleApprover}) || got.UserKey != alice.key {
-		t.Errorf("%+v", got)
-	}
+	got = next(t, events)
+	failIf(t, got.Party != (server.Party{Agent: "alice", Role: bcp.RoleApprover}) || got.UserKey != alice.key, "%+v", got)
 	none(t, events)
 }
 

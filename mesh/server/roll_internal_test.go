@@ -46,9 +46,8 @@ func TestCutOff(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d of %d, %v", tt.keepers, tt.size, tt.answered), func(t *testing.T) {
 			t.Parallel()
-			if got := (roll{at: "here", answered: tt.answered, keepers: tt.keepers, size: tt.size}).cutOff(); got != tt.want {
-				t.Errorf("got %v", got)
-			}
+			got := (roll{at: "here", answered: tt.answered, keepers: tt.keepers, size: tt.size}).cutOff()
+			failIf(t, got != tt.want, "got %v", got)
 		})
 	}
 }
@@ -69,9 +68,8 @@ func TestAttendance(t *testing.T) {
 	}
 	expect := func(present, gone []string) {
 		t.Helper()
-		if diff := cmp.Diff([][]string{present, gone}, [][]string{slices.Sorted(maps.Keys(a.present())), slices.Sorted(maps.Keys(a.silent()))}); diff != "" {
-			t.Error(diff)
-		}
+		diff := cmp.Diff([][]string{present, gone}, [][]string{slices.Sorted(maps.Keys(a.present())), slices.Sorted(maps.Keys(a.silent()))})
+		failIf(t, diff != "", "%v", diff)
 	}
 	call("a", "b", "c")
 	expect([]string{"a", "b", "c"}, nil)
@@ -109,9 +107,8 @@ func TestInOrder(t *testing.T) {
 		if want == nil {
 			want = urls
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%q: %s", home, diff)
-		}
+		diff := cmp.Diff(want, got)
+		failIf(t, diff != "", "%q: %s", home, diff)
 	}
 }
 
@@ -165,9 +162,7 @@ func TestRestartedServerIsNotAwaited(t *testing.T) {
 			if done(present, gone) {
 				return present
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("it does not come to %s: %d answer, %d are gone", what, len(present), len(gone))
-			}
+			stopIf(t, time.Now().After(deadline), "it does not come to %s: %d answer, %d are gone", what, len(present), len(gone))
 		}
 	}
 	before := await("three servers", func(present, _ map[string]bool) bool { return len(present) == 3 })

@@ -20,16 +20,12 @@ import (
 func TestStrangersComeWhileTheyAreLookedFor(t *testing.T) {
 	t.Parallel()
 	s, err := natsserver.NewServer(&natsserver.Options{DontListen: true, NoLog: true, NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s.Start()
 	defer s.WaitForShutdown()
 	defer s.Shutdown()
 	monitor, err := nats.Connect("", nats.InProcessServer(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	monitor.Close() // no server tells of newer claims
 	c := &Cluster{
 		monitor: monitor, again: make(chan struct{}, 1), learnt: time.Now().Add(-2 * learnPause),
@@ -44,16 +40,14 @@ func TestStrangersComeWhileTheyAreLookedFor(t *testing.T) {
 		}
 	}()
 	for looking := true; looking; {
-		if err := c.knowStrangers(context.Background()); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-			t.Error(err)
-		}
+		err := c.knowStrangers(context.Background())
+		failIf(t, err != nil && !errors.Is(err, nats.ErrConnectionClosed), "%v", err)
 		select {
 		case <-came:
 			looking = false
 		default:
 		}
 	}
-	if len(c.strange) != 1000 || len(c.foreign) > 0 {
-		t.Errorf("%d strangers, %d foreigners, and nobody was asked", len(c.strange), len(c.foreign))
-	}
+	failIf(t, len(c.strange) != 1000 || len(c.foreign) > 0,
+		"%d strangers, %d foreigners, and nobody was asked", len(c.strange), len(c.foreign))
 }

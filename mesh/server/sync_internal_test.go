@@ -28,9 +28,8 @@ func TestSettle(t *testing.T) {
 		file := filepath.Join(folder, name)
 		info, err := os.Stat(file)
 		b, err2 := os.ReadFile(file)
-		if err := errors.Join(err, err2); err != nil || string(b) != "content of "+name {
-			t.Fatalf("%s: %q %v", name, b, err)
-		}
+		err = errors.Join(err, err2)
+		stopIf(t, err != nil || string(b) != "content of "+name, "%s: %q %v", name, b, err)
 		expect(t, info.ModTime().After(old.Add(time.Minute)), name == "10.blk", "%s is written", name)
 	}
 }
