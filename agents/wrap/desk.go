@@ -105,11 +105,18 @@ func (d *Desk) Call(ctx context.Context, c tool.Call) tool.Result {
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	upstream, err := t.server.running(ctx, d.start)
-	if err != nil {
-		return tool.Result{Failure: timeoutOr(ctx, tool.Unavailable)}
+	var upstream *Upstream
+	var result *Result
+	for range 2 {
+		if upstream, err = t.server.running(ctx, d.start); err != nil {
+			return tool.Result{Failure: timeoutOr(ctx, tool.Unavailable)}
+		}
+		result, err = t.server.call(ctx, upstream, c.Tool, value.JSON(), nil)
+		if not := new(agents.NotPerformedError); !errors.As(err, &not) || errors.Is(err, agents.ErrToolChanged) || ctx.Err() != nil {
+			break
+		}
+		t.server.end(upstream) // it may have forgotten the session: nothing was done, and another is begun
 	}
-	result, err := t.server.call(ctx, upstream, c.Tool, value.JSON(), nil)
 	switch {
 	case errors.Is(err, agents.ErrToolChanged):
 		d.changed(c.Tool)

@@ -1,10 +1,13 @@
 package wrap
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -107,5 +110,15 @@ func (s *speaker) RoundTrip(r *http.Request) (*http.Response, error) {
 		s.refused.Store(true)
 	}
 	response.Body = http.MaxBytesReader(nil, response.Body, maxResponse)
+	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind != "application/json" && kind != "text/event-stream" {
+		body := bufio.NewReader(response.Body)
+		if first, _ := body.Peek(1); string(first) == "{" { // some do not say that it is JSON
+			response.Header.Set("Content-Type", "application/json")
+		}
+		response.Body = struct {
+			io.Reader
+			io.Closer
+		}{body, response.Body}
+	}
 	return response, nil
 }

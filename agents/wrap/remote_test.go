@@ -13,12 +13,16 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/bcpmesh/bcpmesh/agents/tool"
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
@@ -28,8 +32,10 @@ type remote struct {
 	calls   atomic.Int64
 	refused atomic.Int64 // answers to its own requests that are errors
 	bearer  atomic.Pointer[string]
-	version string // of the protocol; empty: 2025-06-18
-	tools   string // listed in place of one
+	version string      // of the protocol; empty: 2025-06-18
+	tools   string      // listed in place of one
+	kind    string      // Content-Type of its answers; empty: application/json
+	forgets atomic.Bool // the session, once
 }
 
 func (s *remote) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -43,6 +49,13 @@ func (s *remote) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	if r.Method != http.MethodPost || json.Unmarshal(body, &message) != nil {
 		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	if s.kind != "" {
+		w.Header().Set("Content-Type", s.kind)
+	}
+	if strings.HasPrefix(message.Method, "tools/") && s.forgets.CompareAndSwap(true, false) {
+		w.WriteHeader(http.StatusNotFound)
 		return
 	}
 	reply := func(member string) { says(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, message.ID, member)) }
@@ -72,7 +85,7 @@ func (s *remote) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // says answers with a document.
 func says(w http.ResponseWriter, text string) {
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", cmp.Or(w.Header().Get("Content-Type"), "application/json"))
 	_, _ = io.WriteString(w, text)
 }
 
@@ -95,6 +108,26 @@ func TestRemoteOfANewerVersion(t *testing.T) {
 	u, _ := dial(t, &remote{version: "2031-01-01"}, "")
 	listed, err := u.Tools(t.Context())
 	failIf(t, err != nil || len(listed) != 1, "%v, %v", listed, err)
+}
+
+// A session that its server has forgotten is begun anew by the call that finds out, and what is JSON may be called a text.
+func TestRemoteThatForgets(t *testing.T) {
+	t.Parallel()
+	s := &remote{kind: "text/plain; charset=utf-8", call: func(w http.ResponseWriter, _ *http.Request, id string) { done(w, id, "found") }}
+	u, server := dial(t, s, "")
+	draft := must(wrap.DraftServer(&bcp.MCPServer{Service: bcp.Service{Name: "notes"}, URL: server.URL}, must(u.Tools(t.Context()))))
+	mesh, report := definition.Load(fstest.MapFS{"agents/main.md": {Data: []byte("---\nname: main\n---\n")},
+		"mesh.yaml": {Data: []byte(strings.ReplaceAll(string(draft), `description: ""`, "description: It does."))}})
+	stopIf(t, mesh == nil, "%v in %s", report.Errors, draft)
+	desk := must(wrap.NewDesk(mesh, []string{"mcp__notes__find"}, func(ctx context.Context, at *bcp.MCPServer) (*wrap.Upstream, error) {
+		return wrap.Dial(ctx, wrap.Remote{URL: at.URL})
+	}, meshtest.Patience, nil))
+	t.Cleanup(desk.Close)
+	for range 3 {
+		got := desk.Call(t.Context(), tool.Call{Tool: "mcp__notes__find", Arguments: jsontext.Value(`{}`)})
+		expect(t, got, tool.Result{Text: "found"}, "a call")
+		s.forgets.Store(true)
+	}
 }
 
 // A server at a URL is spoken to as one that was started, with its key, and TLS is believed of
