@@ -106,9 +106,9 @@ func declared(start []byte) string {
 	}
 }
 
-// inASCII corrects a declaration in ASCII that says UTF-16, as browsers do.
+// inASCII corrects a declaration in ASCII that says UTF-16, or unicode, as browsers do.
 func inASCII(label string) string {
-	if strings.HasPrefix(strings.ToLower(label), "utf-16") {
+	if _, name := charset.Lookup(label); strings.HasPrefix(name, "utf-16") {
 		return "utf-8"
 	}
 	return label

@@ -61,7 +61,7 @@ func TestDeclarations(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]string{
 		"<meta charset=koi8-r>": "koi8-r", "<META CHARSET='koi8-r'>": "koi8-r", `<meta http-equiv="Content-Type" content="text/html; charset=koi8-r">`: "koi8-r", `<meta content="text/html;charset=koi8-r" http-equiv=content-type>`: "koi8-r",
-		`<meta name=x content="text/html; charset=koi8-r">`: "", "<!-- <meta charset=koi8-r> -->": "", "<script>'<meta charset=koi8-r>'</script>": "", "<meta charset=utf-16>": "utf-8",
+		`<meta name=x content="text/html; charset=koi8-r">`: "", "<!-- <meta charset=koi8-r> -->": "", "<script>'<meta charset=koi8-r>'</script>": "", "<meta charset=utf-16>": "utf-8", "<meta charset=unicode>": "utf-8",
 		`<?xml version="1.0" encoding="koi8-r"?><html/>`: "koi8-r", "<?xml version='1.0' encoding='UTF-16'?>": "utf-8", "<?xml version='1.0'?>": "", " \n<?xml version='1.0' encoding = 'koi8-r' standalone='yes'?>": "koi8-r", "<meta><meta charset=koi8-r>": "koi8-r", "": "",
 	} {
 		got := declared([]byte(source))

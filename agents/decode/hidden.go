@@ -16,7 +16,14 @@ type Options struct {
 	// Mail: a mail, whose text of pictures is hidden like its title, as a picture of no size has
 	// one too, and which has nobody who opens a <details>.
 	Mail bool
+	// XML: <script/> is an element that has ended.
+	XML bool
 }
+
+var (
+	ended = regexp.MustCompile(`<([A-Za-z][A-Za-z0-9:]*)(\s[^<>]*)?/>`)
+	void  = wordSet("area base br col embed hr img input link meta param source track wbr")
+)
 
 // Document is an HTML document without what a person would not see.
 type Document struct {
@@ -30,6 +37,14 @@ type Document struct {
 
 // Parse parses a document, and takes out what is hidden.
 func Parse(source string, o Options) Document {
+	if o.XML {
+		source = ended.ReplaceAllStringFunc(source, func(tag string) string {
+			if name := ended.FindStringSubmatch(tag)[1]; !void[name] {
+				return strings.TrimSuffix(tag, "/>") + "></" + name + ">"
+			}
+			return tag
+		})
+	}
 	root, loss := parse(source)
 	d := Document{Root: root, Loss: loss}
 	h := hider{document: &d, sheet: newSheet(root), options: o}

@@ -107,7 +107,7 @@ func (p *Page) note(holds bool, d Defect) {
 
 // html returns the text of a page in HTML, and fills in everything else.
 func (p *Page) html(source string, body Body, o ReadOptions) (text string) {
-	doc := decode.Parse(source, decode.Options{})
+	doc := decode.Parse(source, decode.Options{XML: mediaType(body.ContentType) == "application/xhtml+xml"})
 	p.Title = doc.Title
 	for _, piece := range doc.Hidden {
 		p.Hidden += utf8.RuneCountInString(piece)

@@ -70,6 +70,7 @@ func TestCharacterSets(t *testing.T) {
 		{"text/html", "\xef\xbb\xbf<p>Größe</p>"}, {"text/html; charset=nonsense", "<p>Größe</p>"}, {"text/html", "\xff\xfe<\x00p\x00>\x00G\x00r\x00\xf6\x00\xdf\x00e\x00"},
 		{"text/plain", "Größe"}, {"", "Größe"}, {"application/xhtml+xml", "<?xml version='1.0' encoding='iso-8859-1'?>" + latin}, {"text/html; charset=us-ascii", "<p>Größe</p>"}, {"text/html", "<!--" + strings.Repeat(" ", 2000) + "--><meta charset=latin1>" + latin},
 		{"text/plain; charset=windows-1252", "Gr\xf6\xdfe"}, {"application/json", "Größe"}, {"application/json; charset=latin1", "Größe"},
+		{"text/html", "<meta charset=unicode><p>Größe</p>"}, {"application/xhtml+xml; charset=utf-8", "<html><head><script src='x'/><title/></head><body><p hidden=''/><br/>Größe</body></html>"},
 	} {
 		p := read(t, c.contentType, c.body, ReadOptions{})
 		failIf(t, p.Text != "Größe", "%s %q: %q", c.contentType, c.body, p.Text)
