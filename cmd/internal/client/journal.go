@@ -255,9 +255,13 @@ func behind(ctx context.Context, auditor *agents.Auditor, operator *agents.Opera
 	if err != nil {
 		return 0, err
 	}
+	missing := uint64(0) // at the last look
 	for decided := storage.Decisions; ; {
 		last, err := auditor.Last(ctx)
-		if err != nil && !errors.Is(err, agents.ErrNoRecords) {
+		switch {
+		case err != nil && missing > 0 && ctx.Err() != nil: // the patience ended during a look
+			return missing, nil
+		case err != nil && !errors.Is(err, agents.ErrNoRecords):
 			return 0, err
 		}
 		shown := last.Decision.Seq
@@ -267,9 +271,10 @@ func behind(ctx context.Context, auditor *agents.Auditor, operator *agents.Opera
 		if shown >= decided {
 			return 0, nil
 		}
+		missing = decided - shown
 		select {
 		case <-ctx.Done():
-			return decided - shown, nil
+			return missing, nil
 		case <-time.After(booksPause):
 		}
 		if again, err := operator.Storage(ctx); err == nil {
