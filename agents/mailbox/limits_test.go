@@ -160,6 +160,7 @@ func TestCostlyStructures(t *testing.T) {
 		"many boundaries":         fill("Content-Type: multipart/mixed; boundary=q\n\n--q\n"),
 		"formatting":              "Content-Type: text/html\n\n" + strings.Repeat("<b id=1><i id=2><font id=3>", 10_000) + fill("<p>x"),
 		"much html":               "Content-Type: multipart/mixed; boundary=q\n\n" + strings.Repeat("--q\nContent-Type: text/html\n\n"+strings.Repeat("<p>x", 10_000)+"\n", 180),
+		"versions of one text":    "Content-Type: multipart/alternative; boundary=q\n\n--q\n\n" + strings.Repeat("a ", 3<<20) + strings.Repeat("\n--q\nContent-Type: text/html\n\na", 900),
 	}
 	for name, data := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -311,9 +311,13 @@ func (w *walker) stripHTML(p leaf) (text string, hidden []string) {
 // that says the same, or if that lacks most of its words, as "your program shows no HTML" does.
 func (w *walker) texts() (text, hidden string) {
 	var pieces []string
+	said := map[*alternative]map[string]bool{} // in plain text: once, however many versions there are
 	for _, p := range w.collected {
 		if p.html && p.group != nil && strings.TrimSpace(p.group.plain) != "" {
-			lacking, all := lacks(p.group.plain, p.text)
+			if said[p.group] == nil {
+				said[p.group] = wordsOf(p.group.plain)
+			}
+			lacking, all := lacks(said[p.group], p.text)
 			if lacking > 0 {
 				w.message.mark(VersionsDiffer)
 			}
@@ -336,10 +340,9 @@ func (w *walker) texts() (text, hidden string) {
 	return w.cut(text, w.limits.text), w.cut(hidden, w.limits.text)
 }
 
-// lacks returns how many of all the words of another text a text has not.
-func lacks(text, other string) (lacking, all int) {
-	has := wordsOf(text)
-	for word := range wordsOf(other) {
+// lacks returns how many of all the words of a text are not among others.
+func lacks(has map[string]bool, text string) (lacking, all int) {
+	for word := range wordsOf(text) {
 		all++
 		if !has[word] {
 			lacking++
