@@ -67,6 +67,7 @@ func TestNormaliseTable(t *testing.T) {
 		{"a, b;c\n\n,d 1,500", roomy(Any, List), "a, b, c, d 1,500"},
 		{"15. March\n2. April\n1.5 x", roomy(Any, List), "15 march, april, 1.5 x"},
 		{"1.\n2", roomy(Any, List), "1, 2"},
+		{"1. a\n12345. b", roomy(Any, List), "a, 12345 b"},
 		{"a、b،c", roomy(Any, List), "a, b, c"},
 		{"JOHN o'Brien-SMITH McDonald 5A élan Élan", capitals, "John o'brien-Smith Mcdonald 5a élan Élan"},
 		{"Ⓙohn 𝐉ohn Ｊohn", capitals, "John John John"},
