@@ -43,12 +43,10 @@ func TestOutcomesAreKept(t *testing.T) {
 		failIf(t, known, "%q is known", key)
 	}
 	noError(t, os.WriteFile(name+"2", []byte("something else\n"), 0o600))
-	if _, err := OpenOutcomes(name + "2"); err == nil {
-		t.Error("another file is taken for one of outcomes")
-	}
-	if b, err := os.ReadFile(name + "2"); err != nil || string(b) != "something else\n" {
-		t.Errorf("another file is written over: %s, %v", b, err)
-	}
+	_, err = OpenOutcomes(name + "2")
+	failIf(t, err == nil, "another file is taken for one of outcomes")
+	b, err = os.ReadFile(name + "2")
+	failIf(t, err != nil || string(b) != "something else\n", "another file is written over: %s, %v", b, err)
 }
 
 // Without a file outcomes are known as long as the process lives.

@@ -70,9 +70,8 @@ func TestFindings(t *testing.T) {
 			for _, f := range FlowOf(flowMesh(t, tt.mesh)).Findings {
 				got = append(got, strings.TrimSuffix(f.Code+" "+strings.Trim(fmt.Sprint(f.Agents), "[]"), " "))
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Error(diff)
-			}
+			diff := cmp.Diff(tt.want, got)
+			failIf(t, diff != "", "%v", diff)
 		})
 	}
 }
@@ -118,11 +117,8 @@ func TestFindingsOfTools(t *testing.T) {
 		m := flowMesh(t, "a high Bash WebFetch\nb low Read")
 		before := FlowOf(m).Findings
 		m.Agents[0].Tools = append(m.Agents[0].Tools, strings.ToUpper(tool)+" (x)")
-		if len(FlowOf(m).Findings) < len(before) {
-			t.Errorf("%s makes a finding go away", tool)
-		}
-		if found := toolsFor(&m.Agents[0], known.use); !slices.Contains(found, known.name) {
-			t.Errorf("%s is not found: %v", tool, found)
-		}
+		failIf(t, len(FlowOf(m).Findings) < len(before), "%s makes a finding go away", tool)
+		found := toolsFor(&m.Agents[0], known.use)
+		failIf(t, !slices.Contains(found, known.name), "%s is not found: %v", tool, found)
 	}
 }

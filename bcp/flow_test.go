@@ -17,9 +17,7 @@ func flowMesh(t testing.TB, notation string) *Mesh {
 	m := &Mesh{}
 	bits := func(text string) Bits {
 		b, err := ParseBits(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return b
 	}
 	for line := range strings.Lines(notation) {
@@ -29,9 +27,7 @@ func flowMesh(t testing.TB, notation string) *Mesh {
 			continue
 		case len(words) > 1 && words[1] == "<":
 			words = append(words, []string{"1", "1", "0"}[len(words)-3:]...)
-			if len(words[3]) != 1 {
-				t.Fatalf("no category in %q", line)
-			}
+			stopIf(t, len(words[3]) != 1, "no category in %q", line)
 			m.Channels = append(m.Channels, Channel{
 				ChannelKey:  ChannelKey{Controller: AgentName(words[0]), Reader: AgentName(words[2])},
 				MaxCategory: Category(words[3][0] - '0'), Budget: bits(words[4]), CapacityBudget: bits(words[5]),
@@ -131,9 +127,7 @@ func TestFlowIsTheLeastFixpoint(t *testing.T) {
 		}
 	})
 	for _, f := range []*Flow{FlowOf(nil), FlowOf(&Mesh{}), {}} {
-		if len(f.Agents)+len(f.Findings) > 0 {
-			t.Errorf("of nothing follows %+v", f)
-		}
+		failIf(t, len(f.Agents)+len(f.Findings) > 0, "of nothing follows %+v", f)
 	}
 }
 

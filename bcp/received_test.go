@@ -111,9 +111,8 @@ func readsAs[M any](t *testing.T, b []byte, encoding bcp.Encoding, want M) {
 	var typed struct {
 		Type string `json:"type"`
 	}
-	if err := received.Decode(&typed); err != nil || typed.Type != received.Type {
-		t.Errorf("%q is of type %q, and says %q, %v", b, received.Type, typed.Type, err)
-	}
+	err = received.Decode(&typed)
+	failIf(t, err != nil || typed.Type != received.Type, "%q is of type %q, and says %q, %v", b, received.Type, typed.Type, err)
 	got = emptyOf(want)
 	equal(got, received.Decode(got))
 }

@@ -114,9 +114,8 @@ func TestDecisionRoundTrip(t *testing.T) {
 			_, err := DecodeDecision(record[:i])
 			failIf(t, err == nil, "the first %d of %d bytes decode", i, len(record))
 		}
-		if _, err := DecodeDecision(append(record, 0xc0)); err == nil {
-			t.Error("a record with a byte behind it decodes")
-		}
+		_, err = DecodeDecision(append(record, 0xc0))
+		failIf(t, err == nil, "a record with a byte behind it decodes")
 		clear(record)
 		diff = cmp.Diff(d, got, cmpopts.EquateEmpty())
 		failIf(t, diff != "", "what is kept is no copy:\n%s", diff)
@@ -179,9 +178,8 @@ func TestPublic(t *testing.T) {
 	failIf(t, err != nil || bytes.Contains(b, []byte("canary")), "%s, %v", b, err)
 	failIf(t, string(d.Payload) != `{"ok":"canary"}` || d.Salt == [16]byte{}, "Public changed its decision")
 	d.Payload, d.PayloadCommitment = nil, Digest{}
-	if err := d.Seal(sealingKey); err != nil || d.PayloadCommitment != (Digest{}) {
-		t.Errorf("there is a commitment to nothing, %v", err)
-	}
+	err = d.Seal(sealingKey)
+	failIf(t, err != nil || d.PayloadCommitment != (Digest{}), "there is a commitment to nothing, %v", err)
 }
 
 // covers P11.1
@@ -277,9 +275,8 @@ func TestDecodeTakesWhatIsWritten(t *testing.T) {
 		} else if err != nil || !reflect.DeepEqual(d, *want) {
 			t.Errorf("%x: %v\n%s", record, err, cmp.Diff(*want, d))
 		}
-		if err := likeLibrary([]byte(record), &d, err); err != nil {
-			t.Error(err)
-		}
+		err = likeLibrary([]byte(record), &d, err)
+		failIf(t, err != nil, "%v", err)
 	}
 }
 

@@ -27,9 +27,8 @@ func TestSaidIsSealed(t *testing.T) {
 		t.Errorf("it comes back as %+v, %q, %v", parts, rest, err)
 	}
 	opened := sealed
-	if err := opened.Open(key); err != nil || opened.Sealed || string(opened.Bytes) != "kanarienvogel" {
-		t.Errorf("opened it is %+v, %v", opened, err)
-	}
+	err = opened.Open(key)
+	failIf(t, err != nil || opened.Sealed || string(opened.Bytes) != "kanarienvogel", "opened it is %+v, %v", opened, err)
 	short := said
 	short.Bytes = []byte("a")
 	if err := short.Seal(key, [16]byte{4}); err != nil || len(short.Bytes) != len(sealed.Bytes) {

@@ -31,9 +31,8 @@ func TestSealed(t *testing.T) {
 	if err := got.Open(sealingKey); err != nil || cmp.Diff(said, got.Private) != "" {
 		t.Errorf("%s, %v", cmp.Diff(said, got.Private), err)
 	}
-	if b, err := got.OpenRaw(sealingKey); err != nil || !bytes.Equal(b, raw) {
-		t.Errorf("%q, %v", b, err)
-	}
+	b, err := got.OpenRaw(sealingKey)
+	failIf(t, err != nil || !bytes.Equal(b, raw), "%q, %v", b, err)
 	other := must(NewSealingKey([32]byte{2}))
 	for name, change := range map[string]func(*Decision) SealingKey{
 		"another key": func(*Decision) SealingKey { return other },

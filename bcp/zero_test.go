@@ -98,9 +98,8 @@ func words[V interface {
 	if err != nil {
 		return
 	}
-	if read, err := parse(word); err != nil || read != v {
-		t.Errorf("%q is read as %v, %v", word, read, err)
-	}
+	read, err := parse(word)
+	failIf(t, err != nil || read != v, "%q is read as %v, %v", word, read, err)
 	for _, other := range []string{"", " " + string(word), string(word) + " ", string(word[:len(word)-1]), string(word[0]-32) + string(word[1:]), string(word) + "\x00"} {
 		read, err := parse([]byte(other))
 		failIf(t, err == nil, "%q is read as %v", other, read)

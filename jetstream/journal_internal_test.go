@@ -20,9 +20,8 @@ func TestAcknowledged(t *testing.T) {
 		`{"error":{"code":503,"err_code":10074,"description":"resources"},"stream":"BCP_COMMIT","seq":7}`,
 		`{"error":{},"seq":7}`, `{"error":7,"seq":7}`,
 	} {
-		if err := acknowledged([]byte(answer), 7); err == nil || wrongSequence(err) {
-			t.Errorf("%s: %v", answer, err)
-		}
+		err := acknowledged([]byte(answer), 7)
+		failIf(t, err == nil || wrongSequence(err), "%s: %v", answer, err)
 	}
 	err := acknowledged([]byte(`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 9"},"stream":"BCP_COMMIT","seq":0}`), 7)
 	var api *natsjs.APIError

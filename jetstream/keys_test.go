@@ -167,9 +167,8 @@ func TestDestroyedKeys(t *testing.T) {
 		noError(t, err)
 		opens(t, jetstream.NewSealingKeys(js), recent, "lost", "")
 	}
-	if _, err := keys.Destroy(within(t), bcp.ChannelKey{Controller: "*", Reader: "*"}, subjects.SealedPayload, noon.Add(1e6*time.Hour)); !errors.Is(err, subjects.ErrSubject) {
-		t.Errorf("all at once: %v", err)
-	}
+	_, err = keys.Destroy(within(t), bcp.ChannelKey{Controller: "*", Reader: "*"}, subjects.SealedPayload, noon.Add(1e6*time.Hour))
+	failIf(t, !errors.Is(err, subjects.ErrSubject), "all at once: %v", err)
 	failIf(t, len(before) != 7, "%d keys", len(before))
 }
 

@@ -94,13 +94,11 @@ func TestAppendPublic(t *testing.T) {
 		got, err := appendPublic([]byte(before), record)
 		stopIf(t, err != nil || string(got) != before+string(want), "%+v is shown as\n%x and not\n%x, %v", d, got, want, err)
 		for cut := range record {
-			if got, err := appendPublic([]byte(before), record[:cut]); err == nil || string(got) != before {
-				t.Fatalf("%d of %d bytes are shown as %x", cut, len(record), got)
-			}
+			got, err := appendPublic([]byte(before), record[:cut])
+			stopIf(t, err == nil || string(got) != before, "%d of %d bytes are shown as %x", cut, len(record), got)
 		}
-		if got, err := appendPublic(nil, append(record, 0)); err == nil {
-			t.Fatalf("with one byte more it is shown as %x", got)
-		}
+		got, err = appendPublic(nil, append(record, 0))
+		stopIf(t, err == nil, "with one byte more it is shown as %x", got)
 	}
 	for n := range reflect.TypeFor[bcp.Decision]().NumField() + 1 { // some have a head of one byte, and some of three
 		first, others := full, full

@@ -253,9 +253,8 @@ func TestCanaryInsideTheFence(t *testing.T) {
 		script.Turns = append(script.Turns, llm.ScriptTurn{Reply: llm.Reply{Stop: llm.StopCalls, Calls: []llm.Call{call}}})
 	}
 	script.Turns = append(script.Turns, llm.ScriptTurn{Reply: llm.Reply{Stop: llm.StopEnd, Said: []llm.Said{llm.NewSaid("done")}}})
-	if _, err := (llm.Conversation{Model: llm.Endpoint{Provider: script, Model: "m"}, Tools: f.Tools()}).Run(t.Context(), llm.Constant("Read.")); err != nil {
-		t.Fatal(err)
-	}
+	_, err = (llm.Conversation{Model: llm.Endpoint{Provider: script, Model: "m"}, Tools: f.Tools()}).Run(t.Context(), llm.Constant("Read."))
+	stopIf(t, err != nil, "%v", err)
 	fences := 0
 	for _, turn := range script.Requests[len(script.Requests)-1].Turns {
 		for _, result := range turn.Results {

@@ -65,9 +65,8 @@ func TestDialer(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if greeting, err := io.ReadAll(conn); err != nil || string(greeting) != "* OK hello\r\n" {
-			t.Errorf("%s: %q, %v", name, greeting, err)
-		}
+		greeting, err := io.ReadAll(conn)
+		failIf(t, err != nil || string(greeting) != "* OK hello\r\n", "%s: %q, %v", name, greeting, err)
 		_ = conn.Close()
 	}
 	_, err := new(Dialer).Dial(context.Background(), targetOf(t, "https://example.com/"), "imap")

@@ -140,24 +140,20 @@ func TestExtractFailures(t *testing.T) {
 	failure := RateLimited{}
 	data, refused, _, err := extract(t, ExtractOptions{}, ScriptTurn{Err: failure})
 	failIf(t, data != "" || refused || !errors.As(err, &failure), "a failing provider: %q, refused %v, %v", data, refused, err)
-	if _, refused, _, err := extract(t, ExtractOptions{}); refused || !errors.Is(err, ErrScriptEnd) {
-		t.Errorf("the end of the script: refused %v, %v", refused, err)
-	}
-	if _, _, err := Extract(t.Context(), Endpoint{Provider: &Script{}, Model: "m"}, "x", Instruction{}, ExtractOptions{Schema: jsontext.Value(articleSchema)}); err == nil {
-		t.Error("no instruction is taken")
-	}
+	_, refused, _, err = extract(t, ExtractOptions{})
+	failIf(t, refused || !errors.Is(err, ErrScriptEnd), "the end of the script: refused %v, %v", refused, err)
+	_, _, err = Extract(t.Context(), Endpoint{Provider: &Script{}, Model: "m"}, "x", Instruction{}, ExtractOptions{Schema: jsontext.Value(articleSchema)})
+	failIf(t, err == nil, "no instruction is taken")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := Extract(ctx, Endpoint{Provider: &Script{}, Model: "m"}, "x", Constant("y"), ExtractOptions{Schema: jsontext.Value(articleSchema)}); !errors.Is(err, context.Canceled) {
-		t.Errorf("an ended context: %v", err)
-	}
+	_, _, err = Extract(ctx, Endpoint{Provider: &Script{}, Model: "m"}, "x", Constant("y"), ExtractOptions{Schema: jsontext.Value(articleSchema)})
+	failIf(t, !errors.Is(err, context.Canceled), "an ended context: %v", err)
 	attempts := make([]ScriptTurn, maxExtractTurns+1)
 	for i := range attempts {
 		attempts[i] = structured("{}")
 	}
-	if _, refused, script, err := extract(t, ExtractOptions{MaxTurns: 1000}, attempts...); !refused || err != nil || len(script.Requests) != maxExtractTurns {
-		t.Errorf("%d attempts, %v", len(script.Requests), err)
-	}
+	_, refused, script, err := extract(t, ExtractOptions{MaxTurns: 1000}, attempts...)
+	failIf(t, !refused || err != nil || len(script.Requests) != maxExtractTurns, "%d attempts, %v", len(script.Requests), err)
 }
 
 // Whole numbers beyond 2^53 are judged as they are written, by bounds that are exact.

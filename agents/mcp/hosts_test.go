@@ -54,16 +54,13 @@ func TestRefused(t *testing.T) {
 		if len(content) > mcp.MaxHostFile {
 			want = mcp.ErrHostSize
 		}
-		if got, err := cursor.Add([]byte(content), server); !errors.Is(err, want) || got != nil {
-			t.Errorf("%.60s: %v", content, err)
-		}
-		if _, found, err := cursor.Remove([]byte(content), "bcpmesh"); !errors.Is(err, want) || found {
-			t.Errorf("%.60s: removed %t, %v", content, found, err)
-		}
+		got, err := cursor.Add([]byte(content), server)
+		failIf(t, !errors.Is(err, want) || got != nil, "%.60s: %v", content, err)
+		_, found, err := cursor.Remove([]byte(content), "bcpmesh")
+		failIf(t, !errors.Is(err, want) || found, "%.60s: removed %t, %v", content, found, err)
 	}
-	if _, err := cursor.Add(bytes.Repeat([]byte("\n"), mcp.MaxHostFile), server); err != nil {
-		t.Errorf("a file of the largest size: %v", err)
-	}
+	_, err := cursor.Add(bytes.Repeat([]byte("\n"), mcp.MaxHostFile), server)
+	failIf(t, err != nil, "a file of the largest size: %v", err)
 }
 
 // drawJSON makes an object as people write it: comments, commas behind the last, tabs.
@@ -169,10 +166,8 @@ func TestHosts(t *testing.T) {
 		failIf(t, !filepath.IsAbs(file) || seen[file] || h.Title == "", "%+v: %s", h, file)
 		seen[file] = true
 	}
-	if file := hostCalled(t, "claude-desktop").File(mcp.HostPlace{OS: "darwin", Home: "/h", Config: "/c"}); file != "/h/Library/Application Support/Claude/claude_desktop_config.json" {
-		t.Error(file)
-	}
-	if _, ok := mcp.FindHost("nobody"); ok {
-		t.Error("there is a host called nobody")
-	}
+	file := hostCalled(t, "claude-desktop").File(mcp.HostPlace{OS: "darwin", Home: "/h", Config: "/c"})
+	failIf(t, file != "/h/Library/Application Support/Claude/claude_desktop_config.json", "%v", file)
+	_, ok := mcp.FindHost("nobody")
+	failIf(t, ok, "there is a host called nobody")
 }

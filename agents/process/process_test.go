@@ -50,9 +50,8 @@ func TestKilledWithItsFamily(t *testing.T) {
 			noError(t, cmd.Start())
 			lines := bufio.NewReader(family)
 			for range map[string]int{"keeper": 2, "mesh": 3}[who] { // each of them, and the programs
-				if line, err := lines.ReadString('\n'); err != nil || line != "grown\n" {
-					t.Fatal(line, err)
-				}
+				line, err := lines.ReadString('\n')
+				stopIf(t, err != nil || line != "grown\n", "%v %v", line, err)
 			}
 			noError(t, cmd.Process.Kill())
 			end := make(chan error, 1)

@@ -208,9 +208,8 @@ func TestLines(t *testing.T) {
 	}
 	err := stdio.NewClient(io.Discard, nil).Run(t.Context(), strings.NewReader(strings.Repeat("x", 2<<10)+"\n"), 1<<10)
 	bcptest.FailIf(t, err == nil || !strings.Contains(err.Error(), "longer than 1 KiB"), "a client: %v", err)
-	if err := stdio.ReadLines(strings.NewReader(long+"xx\n"), io.Discard); err == nil || err.Error() != "stdio: a line of the program is longer than 1024 KiB" {
-		t.Error(err)
-	}
+	err = stdio.ReadLines(strings.NewReader(long+"xx\n"), io.Discard)
+	failIf(t, err == nil || err.Error() != "stdio: a line of the program is longer than 1024 KiB", "%v", err)
 }
 
 // FuzzLines reads any bytes as a program's lines: each thing that is said of them is an

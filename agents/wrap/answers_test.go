@@ -95,7 +95,6 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	defer unread.Close()
 	w := &inTurn{File: stdin, patience: time.Millisecond}
 	defer w.Close()
-	if n, err := w.Write(make([]byte, 1<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("%d, %v", n, err)
-	}
+	n, err := w.Write(make([]byte, 1<<20))
+	failIf(t, !errors.Is(err, os.ErrDeadlineExceeded), "%d, %v", n, err)
 }

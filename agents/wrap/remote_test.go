@@ -144,9 +144,8 @@ func TestRemote(t *testing.T) {
 	} else if b, err := json.Marshal(listed[0].InputSchema, json.Deterministic(true)); err != nil || string(b) != `{"maxProperties":9007199254740993,"type":"object"}` {
 		t.Errorf("%s, %v", b, err)
 	}
-	if result, err := u.Call(t.Context(), "find", jsontext.Value(`{}`), nil); err != nil || result.Failed || result.Text() != "found" {
-		t.Errorf("%+v, %v", result, err)
-	}
+	result, err := u.Call(t.Context(), "find", jsontext.Value(`{}`), nil)
+	failIf(t, err != nil || result.Failed || result.Text() != "found", "%+v, %v", result, err)
 	expect(t, *s.bearer.Load(), "Bearer sk-7f3a", "the server")
 	u.Close()
 	select {

@@ -227,9 +227,8 @@ func TestFractionsGoOutOnly(t *testing.T) {
 		if err := msgpack.Unmarshal(packed, &got); err != nil || math.Float64bits(got.Bits) != math.Float64bits(want) || got.N != 1 {
 			t.Errorf("%s: got %v, %v", text, got, err)
 		}
-		if _, err := JSONFromMsgpack(nil, packed); !errors.Is(err, ErrNumber) {
-			t.Errorf("%s came in: %v", text, err)
-		}
+		_, err = JSONFromMsgpack(nil, packed)
+		failIf(t, !errors.Is(err, ErrNumber), "%s came in: %v", text, err)
 		fails(t, Check([]byte(doc)), ErrNumber, "%s came in as JSON", text)
 	}
 	longest := "0." + strings.Repeat("1", maxFraction-2)

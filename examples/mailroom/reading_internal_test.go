@@ -36,12 +36,10 @@ func TestReadings(t *testing.T) {
 	}
 	failIf(t, shipped != len(readings) || len(places) != 5,
 		"%d mails, %d readings, planted in %v", shipped, len(readings), places)
-	if _, err := parseReadings([]byte(`[{"mail": "a", "mood": "good"}]`)); err == nil {
-		t.Error("a key that nobody reads is taken")
-	}
-	if r := (&reader{}).of(&mailbox.Message{ID: "another"}); r.Pushes[0].Answer["kind"] != "other" || r.Injection != nil {
-		t.Errorf("a strange mail is read as %+v", r)
-	}
+	_, err := parseReadings([]byte(`[{"mail": "a", "mood": "good"}]`))
+	failIf(t, err == nil, "a key that nobody reads is taken")
+	r := (&reader{}).of(&mailbox.Message{ID: "another"})
+	failIf(t, r.Pushes[0].Answer["kind"] != "other" || r.Injection != nil, "a strange mail is read as %+v", r)
 }
 
 var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf

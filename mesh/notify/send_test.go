@@ -153,9 +153,8 @@ func TestCommand(t *testing.T) {
 		failIf(t, err == nil || err.Error() != want, "%s: %v", command, err)
 	}
 	route.Command = []string{"no-such-program"}
-	if err := Send(t.Context(), route, place, &m, nil); err == nil || err.Error() != "the command is not found" {
-		t.Errorf("missing: %v", err)
-	}
+	err = Send(t.Context(), route, place, &m, nil)
+	failIf(t, err == nil || err.Error() != "the command is not found", "missing: %v", err)
 	route.Command = nil
 	failIf(t, Send(t.Context(), route, place, &m, nil) == nil, "a route without a way sends")
 }

@@ -253,9 +253,8 @@ func TestEndorseInAPage(t *testing.T) {
 	for i, d := range m.Decisions() {
 		kim.history.add(uint64(i+1), &d)
 	}
-	if status, page := kim.post(t, item+"/reject", url.Values{"sha256": {form.Get("sha256")}, "reason": {"No."}}); status != http.StatusOK {
-		t.Fatalf("rejecting: %d %s", status, page)
-	}
+	status, page = kim.post(t, item+"/reject", url.Values{"sha256": {form.Get("sha256")}, "reason": {"No."}})
+	stopIf(t, status != http.StatusOK, "rejecting: %d %s", status, page)
 	d := m.Wait(t, meshtest.Of(bcp.KindApproval))
 	kim.history.add(1<<20, &d)
 	kim.sees(t, waitingItems(t, kim.mesh.Load().Owner.Approver)["anomaly url"]+"/endorse", "people approved 0, edited 0 and rejected 1")

@@ -591,9 +591,8 @@ func TestServe(t *testing.T) {
 	got, err := http.DefaultClient.Do(request)
 	stopIf(t, err != nil || got.StatusCode != http.StatusOK || got.Body.Close() != nil, "%v %v", got, err)
 	cancel()
-	if err := <-ended; err != nil || len(codes) != 1 {
-		t.Errorf("%v, codes %v", err, codes)
-	}
+	err = <-ended
+	failIf(t, err != nil || len(codes) != 1, "%v, codes %v", err, codes)
 }
 
 // A running request is finished when a server stops that has both addresses of localhost.
@@ -611,9 +610,7 @@ func TestStopFinishesRequests(t *testing.T) {
 	go func() { ended <- s.run(serving) }()
 	go func() { <-began; cancel() }()
 	got, err := http.DefaultClient.Do(must(http.NewRequestWithContext(ctx, "GET", "http://127.0.0.1:"+s.port, nil)))
-	if err != nil || got.Body.Close() != nil {
-		t.Error(err)
-	}
+	failIf(t, err != nil || got.Body.Close() != nil, "%v", err)
 	noError(t, <-ended)
 }
 
@@ -639,9 +636,8 @@ func TestStory(t *testing.T) {
 	in = entered()
 	to = in.Header.Get("Location")
 	failIf(t, to != in.Cookies()[0].Path, "the login leads to %q", to)
-	if page := s.shows(t, "/", cookie); strings.Contains(page, storyPath) {
-		t.Error("the menu has a story")
-	}
+	page = s.shows(t, "/", cookie)
+	failIf(t, strings.Contains(page, storyPath), "the menu has a story")
 }
 
 // Whoever has no definitions sees what is left for pushes, too.

@@ -166,13 +166,11 @@ func checkWire(t *testing.T, v vendor, streams bool, replies [4]string) {
 		failIf(t, err != nil || !strings.Contains(fmt.Sprint(got), "thoughtSignature:sig="), "%v, %v", got, err)
 	}
 	reply = replies[2]
-	if cut, err := model.Provider.Do(t.Context(), request); err != nil || cut.Stop != llm.StopLength || cut.Usage.Input != 0 || cut.Usage.Output > 1 {
-		t.Errorf("%+v, %v", cut, err)
-	}
+	cut, err := model.Provider.Do(t.Context(), request)
+	failIf(t, err != nil || cut.Stop != llm.StopLength || cut.Usage.Input != 0 || cut.Usage.Output > 1, "%+v, %v", cut, err)
 	reply = replies[3]
-	if r, err := model.Provider.Do(t.Context(), request); !errors.Is(err, llm.Filtered{}) {
-		t.Errorf("%+v, %v", r, err)
-	}
+	r, err := model.Provider.Do(t.Context(), request)
+	failIf(t, !errors.Is(err, llm.Filtered{}), "%+v, %v", r, err)
 }
 
 // What a provider has cached of a call is what the next call of the conversation begins with.

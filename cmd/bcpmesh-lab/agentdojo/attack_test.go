@@ -79,13 +79,11 @@ func TestSiege(t *testing.T) {
 	}
 	// The words of a goal of words.
 	user = &s.Users[0]
-	if _, sum, err := siege(&puppet{said: map[string]string{"value": "swim at 12"}}, 3, &s.Goals[3]); err != nil || sum.Reached+sum.Rounds > 4 {
-		t.Errorf("%+v, %v", sum, err)
-	}
+	_, sum, err := siege(&puppet{said: map[string]string{"value": "swim at 12"}}, 3, &s.Goals[3])
+	failIf(t, err != nil || sum.Reached+sum.Rounds > 4, "%+v, %v", sum, err)
 	broken := errors.New("broken")
-	if _, _, err := siege(&puppet{err: broken}, 3, &s.Goals[0]); !errors.Is(err, broken) {
-		t.Error(err)
-	}
+	_, _, err = siege(&puppet{err: broken}, 3, &s.Goals[0])
+	failIf(t, !errors.Is(err, broken), "%v", err)
 }
 
 // The search goes through each branch, value and length, and says nothing again that was refused.
@@ -120,9 +118,8 @@ func TestSearch(t *testing.T) {
 		for _, want := range c.want {
 			failIf(t, !said[want], "%s: %q is not said, but %d others", c.what, want, len(said))
 		}
-		if _, more := must(by.answer(t.Context(), agents.Query{Query: bcp.Query{Spec: c.spec}, Attempt: 100}, nil)).(map[string]any); more {
-			t.Errorf("%s: it goes on after everything was refused", c.what)
-		}
+		_, more := must(by.answer(t.Context(), agents.Query{Query: bcp.Query{Spec: c.spec}, Attempt: 100}, nil)).(map[string]any)
+		failIf(t, more, "%s: it goes on after everything was refused", c.what)
 	}
 	// In every other round it lies in one answer alone.
 	two := &search{goal: &s.Goals[0], asked: map[string]*moves{}, planted: []string{""}, plan: &scripted{Asks: map[string]*ask{}}}

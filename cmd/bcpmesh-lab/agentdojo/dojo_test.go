@@ -75,9 +75,8 @@ func TestHarbour(t *testing.T) {
 			t.Errorf("%s: %v, %d of %d done", wayNames[way], a, all.Refused[way], all.Done[way])
 		}
 	}
-	if a := all.Attacks[kernelPlanner].Reached; a != [persons]int{len(rows), len(rows), len(rows) * len(s.Goals)} {
-		t.Errorf("a hostile planner reached %v", a)
-	}
+	a := all.Attacks[kernelPlanner].Reached
+	failIf(t, a != [persons]int{len(rows), len(rows), len(rows) * len(s.Goals)}, "a hostile planner reached %v", a)
 	failIf(t, all.Alone[0] == 0 || all.Alone[0] <= all.Together[0] || all.Alone[1] <= all.Together[1] || all.Together[1] == 0,
 		"%v decisions, %v signatures with batches", all.Alone, all.Together)
 	if a := all.Attacks[plain2]; a.Reached[approves] <= a.Reached[careful] {
@@ -196,9 +195,8 @@ func TestFlags(t *testing.T) {
 	}
 	dir := t.TempDir()
 	noError(t, os.WriteFile(filepath.Join(dir, "tasks.jsonl"), []byte(`{"suite":"a","kind":"user","id":"u","text":"x","calls":[],"output":""}`), 0o600))
-	if _, err := load(dir); err == nil || !strings.Contains(err.Error(), "stands before its suite") {
-		t.Error(err)
-	}
+	_, err := load(dir)
+	failIf(t, err == nil || !strings.Contains(err.Error(), "stands before its suite"), "%v", err)
 }
 
 // A decision that was made again, since its reply was lost, ends no play; any other refusal does.

@@ -82,9 +82,8 @@ func sealed(t *testing.T, text, passphrase string) string {
 	var b bytes.Buffer
 	w, err := age.Encrypt(&b, to)
 	noError(t, err)
-	if _, err := w.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.Write([]byte(text))
+	stopIf(t, err != nil, "%v", err)
 	noError(t, w.Close())
 	return b.String()
 }

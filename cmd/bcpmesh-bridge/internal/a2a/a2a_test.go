@@ -301,17 +301,14 @@ func TestPinnedCard(t *testing.T) {
 	card, err := a2a.Look(t.Context(), server.URL)
 	stopIf(t, err != nil || card.Name != attackers || len(card.Skills) != 1 || len(card.Interfaces) != 1, "%+v, %v", card, err)
 	changed.Store(1)
-	if err := pinned(t, server.URL, card.SHA256, io.Discard).Check(t.Context()); err != nil {
-		t.Errorf("spelled in another way: %v", err)
-	}
+	err = pinned(t, server.URL, card.SHA256, io.Discard).Check(t.Context())
+	failIf(t, err != nil, "spelled in another way: %v", err)
 	changed.Store(2)
 	agent := pinned(t, server.URL, card.SHA256, io.Discard)
-	if _, err := agent.Answer(t.Context(), urgent); !errors.Is(err, a2a.ErrCard) || asked.Load() != 0 {
-		t.Errorf("%v, asked %d times", err, asked.Load())
-	}
-	if err := pinned(t, server.URL, [sha256.Size]byte{}, io.Discard).Check(t.Context()); !errors.Is(err, a2a.ErrCard) {
-		t.Errorf("without a pin: %v", err)
-	}
+	_, err = agent.Answer(t.Context(), urgent)
+	failIf(t, !errors.Is(err, a2a.ErrCard) || asked.Load() != 0, "%v, asked %d times", err, asked.Load())
+	err = pinned(t, server.URL, [sha256.Size]byte{}, io.Discard).Check(t.Context())
+	failIf(t, !errors.Is(err, a2a.ErrCard), "without a pin: %v", err)
 }
 
 // What is asked leaves the machine encrypted, and goes to an origin.
@@ -363,9 +360,8 @@ func TestBehindTheGateway(t *testing.T) {
 	got := heard(main.Accepted(t, "foreign", ask))
 	failIf(t, !strings.Contains(got, `"response":{"urgent":true}`), "%s", got)
 	hostile.Store(true)
-	if got := heard(main.Accepted(t, "foreign", ask)); strings.Contains(got, "money") || !strings.Contains(got, `"outcome":"rejected"`) {
-		t.Errorf("%s", got)
-	}
+	got = heard(main.Accepted(t, "foreign", ask))
+	failIf(t, strings.Contains(got, "money") || !strings.Contains(got, `"outcome":"rejected"`), "%s", got)
 }
 
 // An agent that knows nothing of specs answers by expressions over what it said: of texts
@@ -412,9 +408,8 @@ func TestExpressions(t *testing.T) {
 		}
 		failIf(t, c.want == "" && err == nil || c.want != "" && (err != nil || text != c.want), "%s: %s, %v", name, text, err)
 	}
-	if _, err := a2a.New(a2a.Config{URL: server.URL, Answers: map[string]string{"x": "result."}}); err == nil || !strings.Contains(err.Error(), "the answer x: 1:") {
-		t.Errorf("a wrong expression: %v", err)
-	}
+	_, err := a2a.New(a2a.Config{URL: server.URL, Answers: map[string]string{"x": "result."}})
+	failIf(t, err == nil || !strings.Contains(err.Error(), "the answer x: 1:"), "a wrong expression: %v", err)
 }
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }

@@ -255,9 +255,8 @@ func TestHeldWorks(t *testing.T) {
 	for range 2 { // the escalation, and then the content
 		approve(t, p.mesh)
 	}
-	if state := <-states; state != a2a.TaskStateCompleted {
-		t.Errorf("it ends as %s", state)
-	}
+	state = <-states
+	failIf(t, state != a2a.TaskStateCompleted, "it ends as %s", state)
 	_, more := <-states
 	failIf(t, more || !strings.Contains(answer, "third quarter"), "the answer is %q", answer)
 	if said := p.said(); strings.Contains(said, "held") || strings.Contains(said, "INPUT_REQUIRED") {
@@ -325,9 +324,8 @@ func TestRefused(t *testing.T) {
 		_, err := p.client.SendMessage(t.Context(), c.request)
 		failIf(t, !errors.Is(err, c.want), "%s: %v", name, err)
 	}
-	if _, err := p.client.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: denied.ID}); !errors.Is(err, a2a.ErrTaskNotCancelable) {
-		t.Errorf("cancelling: %v", err)
-	}
+	_, err := p.client.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: denied.ID})
+	failIf(t, !errors.Is(err, a2a.ErrTaskNotCancelable), "cancelling: %v", err)
 	n := p.mesh.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindAsk && d.Verdict == bcp.Accept })
 	failIf(t, n != 0, "%d asks were accepted", n)
 	post := func(body string, header http.Header) (int, string) {
@@ -342,19 +340,15 @@ func TestRefused(t *testing.T) {
 	bearer := http.Header{"Authorization": {"Bearer " + token}}
 	status, _ := post(get, http.Header{"A2a-Version": {"1.0"}})
 	failIf(t, status != http.StatusUnauthorized, "without a token: %d", status)
-	if status, _ := post(get, http.Header{"Authorization": {"Bearer " + token}, "Sec-Fetch-Site": {"cross-site"}}); status != http.StatusForbidden {
-		t.Errorf("from a page of another site: %d", status)
-	}
-	if _, body := post(get, bearer); !strings.Contains(body, "A2A-Version") {
-		t.Errorf("without a version: %s", body)
-	}
+	status, _ = post(get, http.Header{"Authorization": {"Bearer " + token}, "Sec-Fetch-Site": {"cross-site"}})
+	failIf(t, status != http.StatusForbidden, "from a page of another site: %d", status)
+	_, body := post(get, bearer)
+	failIf(t, !strings.Contains(body, "A2A-Version"), "without a version: %s", body)
 	versioned := http.Header{"Authorization": bearer["Authorization"], "A2a-Version": {"1.0"}}
-	if _, body := post(strings.Repeat(" ", 1<<20-len(get))+get, versioned); !strings.Contains(body, `"tasks"`) {
-		t.Errorf("a request of a megabyte: %s", body)
-	}
-	if _, body := post(strings.Repeat(" ", 1<<20-len(get)+1)+get, versioned); !strings.Contains(body, `"error"`) {
-		t.Errorf("a request of more than a megabyte: %s", body)
-	}
+	_, body = post(strings.Repeat(" ", 1<<20-len(get))+get, versioned)
+	failIf(t, !strings.Contains(body, `"tasks"`), "a request of a megabyte: %s", body)
+	_, body = post(strings.Repeat(" ", 1<<20-len(get)+1)+get, versioned)
+	failIf(t, !strings.Contains(body, `"error"`), "a request of more than a megabyte: %s", body)
 }
 
 // approve approves what waits for a person, once something does.
@@ -383,9 +377,8 @@ func approve(t *testing.T, m *meshtest.Mesh) {
 func TestParseCard(t *testing.T) {
 	t.Parallel()
 	b := must(json.Marshal(a2aserver.Card("http://127.0.0.1:7071", "1")))
-	if card, err := a2aserver.ParseCard(b); err != nil || card.SupportedInterfaces[0].URL != "http://127.0.0.1:7071/a2a" {
-		t.Errorf("%v, %v", card, err)
-	}
+	card, err := a2aserver.ParseCard(b)
+	failIf(t, err != nil || card.SupportedInterfaces[0].URL != "http://127.0.0.1:7071/a2a", "%v, %v", card, err)
 	for _, text := range []string{"", "{}", "[]", `{"name":"x"}`, `{"supportedInterfaces":[{}]}`} {
 		_, err := a2aserver.ParseCard([]byte(text))
 		failIf(t, !errors.Is(err, a2aserver.ErrCard), "%q: %v", text, err)

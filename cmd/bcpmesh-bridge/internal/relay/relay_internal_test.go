@@ -64,9 +64,8 @@ func TestIDs(t *testing.T) {
 	}{"an answer that is lost": {[]error{lost}, true}, "rate_limited": {[]error{limited}, true}, "budget_exhausted": {[]error{spent}, false}} {
 		a := &above{says: c.says}
 		r := newRelay(t, a, t.TempDir(), nil)
-		if err := r.Deliver(t.Context(), reading("d1")); err != nil || len(a.ids) != 2 || (a.ids[0] == a.ids[1]) != c.same {
-			t.Errorf("%s: %v, ids %q", name, err, a.ids)
-		}
+		err := r.Deliver(t.Context(), reading("d1"))
+		failIf(t, err != nil || len(a.ids) != 2 || (a.ids[0] == a.ids[1]) != c.same, "%s: %v, ids %q", name, err, a.ids)
 		for _, id := range a.ids {
 			_, err := bcp.ParseClientID(string(id))
 			failIf(t, err != nil, "%s: %v", name, err)
@@ -81,9 +80,8 @@ func TestIDs(t *testing.T) {
 		defer kill()
 		return push(ctx, c, id, response, o)
 	}
-	if err := dying.Deliver(ctx, reading("d1")); !errors.Is(err, context.Canceled) {
-		t.Errorf("a relay that ends says %v", err)
-	}
+	err := dying.Deliver(ctx, reading("d1"))
+	failIf(t, !errors.Is(err, context.Canceled), "a relay that ends says %v", err)
 	for range 2 { // it comes again twice: the first acknowledgement was lost
 		err := newRelay(t, a, dir, nil).Deliver(t.Context(), reading("d1"))
 		failIf(t, err != nil, "%v", err)
@@ -147,9 +145,8 @@ func TestInDoubt(t *testing.T) {
 			defer kill()
 			return push(ctx, c, id, response, o)
 		}
-		if err := first.Deliver(ctx, reading("d1")); !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
-		}
+		err := first.Deliver(ctx, reading("d1"))
+		stopIf(t, !errors.Is(err, context.Canceled), "%v", err)
 		second := newRelay(t, a, dir, func(of *Config) { of.InDoubt = c.way })
 		second.now = func() time.Time { return now.Add(c.after) }
 		if err := second.Deliver(t.Context(), reading("d1")); !errors.Is(err, c.want) || len(a.ids) != c.pushes || a.ids[0] == a.ids[len(a.ids)-1] != c.same {
@@ -211,18 +208,16 @@ func TestMemoryIsNeeded(t *testing.T) {
 		failIf(t, err == nil || len(a.ids) > 0, "%s: %v, pushes %q", name, err, a.ids)
 	}
 	a := &above{}
-	if err := newRelay(t, a, filepath.Join(t.TempDir(), "gone"), nil).Deliver(t.Context(), reading("d1")); err == nil || len(a.ids) > 0 {
-		t.Errorf("no folder: %v, pushes %q", err, a.ids)
-	}
+	err := newRelay(t, a, filepath.Join(t.TempDir(), "gone"), nil).Deliver(t.Context(), reading("d1"))
+	failIf(t, err == nil || len(a.ids) > 0, "no folder: %v, pushes %q", err, a.ids)
 	all := memory{Doing: bcp.DeliveryID(strings.Repeat("d", 64)), Attempt: 1 << 40, Since: time.Now()}
 	for range maxDone {
 		all.Done = append(all.Done, all.Doing)
 	}
 	r := newRelay(t, a, t.TempDir(), nil)
 	noError(t, r.write("sensor", all))
-	if _, err := r.remember("sensor"); err != nil {
-		t.Errorf("as much as is ever written: %v", err)
-	}
+	_, err = r.remember("sensor")
+	failIf(t, err != nil, "as much as is ever written: %v", err)
 }
 
 // Taint is reported before each push of what is tainted below, and where it cannot be,
@@ -261,9 +256,8 @@ func TestRoutes(t *testing.T) {
 		r, err := ParseRoute(text)
 		failIf(t, err == nil || r != (Route{}), "%q is %+v", text, r)
 	}
-	if _, err := New(Config{Routes: []Route{testRoute, {"sensor", "readings", "main", "other"}}}); err == nil {
-		t.Error("two routes begin at one subscription")
-	}
+	_, err := New(Config{Routes: []Route{testRoute, {"sensor", "readings", "main", "other"}}})
+	failIf(t, err == nil, "two routes begin at one subscription")
 	r := newRelay(t, &above{}, t.TempDir(), nil)
 	subscriptions := func(list ...bcp.ActiveSubscription) []bcp.ChannelView {
 		return []bcp.ChannelView{{Reader: "sensor", Subscriptions: list}}

@@ -306,9 +306,8 @@ func TestCarriesOnce(t *testing.T) {
 	h.await(t, n)
 	stop()
 	h.inOrder(t, n)
-	if a, b := spent(t, below, n), spent(t, above, n); a != b || a == 0 {
-		t.Errorf("below %d were spent, and above %d", a, b)
-	}
+	a, b := spent(t, below, n), spent(t, above, n)
+	failIf(t, a != b || a == 0, "below %d were spent, and above %d", a, b)
 }
 
 // A budget above that is spent stops the channel at the reading that found no room: those
@@ -397,9 +396,8 @@ func TestLongestAnswer(t *testing.T) {
 		text := strings.TrimSuffix(strings.Repeat(strings.Repeat("キ", 24)+" ", words), " ")
 		return fmt.Sprintf(`{"on":"2026-11-26","from":"kim@example.org","text":"%s"}`, text)
 	}
-	if got := sensor.Push(t, "gate", "readings", said(most-1), ""); got.Text("status") != "delivered" {
-		t.Fatalf("a push below: %s", got.JSON)
-	}
+	got := sensor.Push(t, "gate", "readings", said(most-1), "")
+	stopIf(t, got.Text("status") != "delivered", "a push below: %s", got.JSON)
 	want := []string{said(most-1) + " medium"}
 	h.await(t, 1)
 	for _, c := range []struct {

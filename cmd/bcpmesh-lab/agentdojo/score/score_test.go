@@ -96,9 +96,8 @@ func TestStates(t *testing.T) {
 	err := s.Compile(map[string]string{"added": `changed == ["list", "text"]`, "fails": "nobody.is.there", "broken": "only.x"})
 	failIf(t, err == nil || !strings.Contains(err.Error(), "fails"), "%v", err)
 	noError(t, s.Compile(map[string]string{"added": `"y" in list && list.size() == 2 && only == null`, "broken": "only.x"}))
-	if got := s.State("")["notes"]; !cmp.Equal(got, any(map[string]any{"a": map[string]any{"id": "a"}})) {
-		t.Errorf("%v", got)
-	}
+	got := s.State("")["notes"]
+	failIf(t, !cmp.Equal(got, any(map[string]any{"a": map[string]any{"id": "a"}})), "%v", got)
 	run := s.Begin("\xff")
 	run.Did(score.Call{Tool: "add", Args: map[string]jsontext.Value{"what": jsontext.Value(`"y"`)}})
 	run.Did(score.Call{Tool: "other"})

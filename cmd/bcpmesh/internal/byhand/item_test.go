@@ -184,9 +184,8 @@ func TestIntact(t *testing.T) {
 	asked, err := bcp.Encode(v.Spec, bcp.JSON)
 	stopIf(t, err != nil, "%v", err)
 	v.SHA256 = sha256.Sum256(asked)
-	if err := intact(&v); err != nil {
-		t.Error(err)
-	}
+	err = intact(&v)
+	failIf(t, err != nil, "%v", err)
 }
 
 // JSON for a terminal means the same, and does nothing.
@@ -218,9 +217,8 @@ func TestItemNamesSecrets(t *testing.T) {
 	failIf(t, !strings.Contains(text, "secrets   github-token, dotenv: who approves it lets them through as they are\n") || strings.Count(text, token) != 2,
 		"%v", text)
 	v = summaryView("i1", "Nothing of that kind.")
-	if text := strings.Join(itemLines(&v, testNow, 200), "\n"); strings.Contains(text, "secrets ") {
-		t.Error(text)
-	}
+	text = strings.Join(itemLines(&v, testNow, 200), "\n")
+	failIf(t, strings.Contains(text, "secrets "), "%v", text)
 }
 
 var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

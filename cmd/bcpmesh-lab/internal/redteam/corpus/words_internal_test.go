@@ -42,9 +42,8 @@ func TestManyStrings(t *testing.T) {
 	set := Set{Texts: make([]Text, MaxStrings-1)}
 	err := set.add("f", Found{}, []string{"a", "a"})
 	failIf(t, err != nil || len(set.Texts) != MaxStrings, "%d strings: %v", len(set.Texts), err)
-	if err := set.add("g", Found{}, []string{"b"}); !errors.Is(err, ErrTooMany) {
-		t.Errorf("one more: %v", err)
-	}
+	err = set.add("g", Found{}, []string{"b"})
+	failIf(t, !errors.Is(err, ErrTooMany), "one more: %v", err)
 }
 
 // An answer that a mesh treats otherwise than the validator did is a difference, and so is
