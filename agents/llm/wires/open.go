@@ -29,7 +29,7 @@ type Options struct {
 	// Transport sends requests; nil is one of our own.
 	Transport http.RoundTripper
 	MaxTokens int  // of a turn
-	Token     bool // a key may be a token of OAuth 2 after "Bearer ", which some servers want in place of a password
+	Token     bool // a key is a password, or a token of OAuth 2 after "Bearer ", which some servers want in place of one
 }
 
 // presets are the providers' URLs.
@@ -133,11 +133,13 @@ func ReadKey(place, of string, o Options) (string, error) {
 		return "", fmt.Errorf("%s: %w", of, err)
 	}
 	text := strings.TrimSpace(string(key))
-	bare := text
-	if o.Token {
-		bare = strings.TrimPrefix(text, "Bearer ")
+	bare, least := text, '!'
+	if rest, token := strings.CutPrefix(text, "Bearer "); o.Token && token {
+		bare = rest
+	} else if o.Token {
+		least = ' ' // a password may have blanks
 	}
-	if bare == "" || strings.ContainsFunc(bare, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if bare == "" || strings.ContainsFunc(bare, func(r rune) bool { return r < least || r > '~' }) {
 		return "", fmt.Errorf("%s: that is not a key", of)
 	}
 	return text, nil

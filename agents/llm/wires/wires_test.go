@@ -563,6 +563,10 @@ func TestKeys(t *testing.T) {
 		failIf(t, (want == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")),
 			"%q: %v, want %q", key, err, want)
 	}
+	for key, token := range map[string]bool{"abcd efgh": true, "Bearer a.b": true, "Bearer a b": false, "two\nlines": false} {
+		_, err := wires.ReadKey("env:KEY", "the key", wires.Options{Env: func(string) (string, bool) { return key, true }, Token: true})
+		failIf(t, (err == nil) != token, "as a password %q: %v", key, err)
+	}
 	_, err := wires.Open(bcp.Model{Provider: "skynet"}, wires.Options{})
 	failIf(t, !errors.Is(err, wires.ErrProvider), "%v", err)
 }
