@@ -39,10 +39,14 @@ type Document struct {
 func Parse(source string, o Options) Document {
 	if o.XML {
 		source = ended.ReplaceAllStringFunc(source, func(tag string) string {
-			if name := ended.FindStringSubmatch(tag)[1]; !void[name] {
-				return strings.TrimSuffix(tag, "/>") + "></" + name + ">"
+			name := ended.FindStringSubmatch(tag)[1]
+			switch plain := strings.ToLower(name); {
+			case programs[plain], rawText[plain], plain == "title", plain == "textarea":
+				return " " // nothing of it is seen, and its end would end the one around it
+			case void[plain]:
+				return tag
 			}
-			return tag
+			return tag + "</" + name + ">"
 		})
 	}
 	root, loss := parse(source)

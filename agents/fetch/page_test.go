@@ -71,6 +71,7 @@ func TestCharacterSets(t *testing.T) {
 		{"text/plain", "Größe"}, {"", "Größe"}, {"application/xhtml+xml", "<?xml version='1.0' encoding='iso-8859-1'?>" + latin}, {"text/html; charset=us-ascii", "<p>Größe</p>"}, {"text/html", "<!--" + strings.Repeat(" ", 2000) + "--><meta charset=latin1>" + latin},
 		{"text/plain; charset=windows-1252", "Gr\xf6\xdfe"}, {"application/json", "Größe"}, {"application/json; charset=latin1", "Größe"},
 		{"text/html", "<meta charset=unicode><p>Größe</p>"}, {"application/xhtml+xml; charset=utf-8", "<html><head><script src='x'/><title/></head><body><p hidden=''/><br/>Größe</body></html>"},
+		{"application/xhtml+xml; charset=utf-8", "<script>'<script/> order </sc<script/>ript> order'</script><!-- <a --/> order -->Größe"},
 	} {
 		p := read(t, c.contentType, c.body, ReadOptions{})
 		failIf(t, p.Text != "Größe", "%s %q: %q", c.contentType, c.body, p.Text)
