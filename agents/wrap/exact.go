@@ -3,6 +3,7 @@ package wrap
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -89,7 +90,7 @@ func (c *exactConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 	if json.Unmarshal(r.Result, &greeting, lenient) == nil && greeting.Version != "" {
 		c.transport.version.Store(&greeting.Version)
-		if greeting.Version > sdk.SupportedProtocolVersions()[0] && greeting.Others["capabilities"] != nil { // the library would end here
+		if !slices.Contains(sdk.SupportedProtocolVersions(), greeting.Version) && greeting.Others["capabilities"] != nil { // the library would end here
 			greeting.Others["protocolVersion"] = jsontext.Value(`"` + knownVersion + `"`)
 			result, err := json.Marshal(greeting.Others, lenient, json.Deterministic(true))
 			return &jsonrpc.Response{ID: r.ID, Result: result}, err

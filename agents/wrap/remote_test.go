@@ -102,12 +102,14 @@ func dial(t *testing.T, s *remote, key string) (*wrap.Upstream, *httptest.Server
 	return u, server
 }
 
-// A server of a version that nobody knows yet is spoken to as its greeting says.
-func TestRemoteOfANewerVersion(t *testing.T) {
+// A server of a version that nobody knows, or knows yet, is spoken to as its greeting says.
+func TestRemoteOfAnotherVersion(t *testing.T) {
 	t.Parallel()
-	u, _ := dial(t, &remote{version: "2031-01-01"}, "")
-	listed, err := u.Tools(t.Context())
-	failIf(t, err != nil || len(listed) != 1, "%v, %v", listed, err)
+	for _, version := range []string{"2031-01-01", "2024-10-07", "1.0"} {
+		u, _ := dial(t, &remote{version: version}, "")
+		listed, err := u.Tools(t.Context())
+		failIf(t, err != nil || len(listed) != 1, "%s: %v, %v", version, listed, err)
+	}
 }
 
 // A session that its server has forgotten is begun anew by the call that finds out, and what is JSON may be called a text.
