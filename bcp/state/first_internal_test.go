@@ -47,6 +47,9 @@ func TestFirstOutcomes(t *testing.T) {
 		if now += random.Int64N(1_000_000); random.IntN(5_000) == 0 {
 			now += random.Int64N(30 * 60 * 60 * 1_000_000_000)
 		}
+		if i == 10_000 { // and in any case once, so that the count of chunks begins again
+			now += clientMemory
+		}
 		for len(order) > 0 && now-model[order[0]].time >= clientMemory {
 			delete(model, order[0])
 			order = order[1:]
