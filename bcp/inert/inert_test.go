@@ -127,4 +127,4 @@ func TestLine(t *testing.T) {
 	}
 }
 
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var failIf = bcptest.FailIf

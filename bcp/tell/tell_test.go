@@ -72,4 +72,4 @@ func TestSentence(t *testing.T) {
 	}
 }
 
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var failIf = bcptest.FailIf

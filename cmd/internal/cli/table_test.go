@@ -70,4 +70,4 @@ func TestTableInAPipe(t *testing.T) {
 		"%q", got)
 }
 
-var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+var failIf = bcptest.FailIf

@@ -109,4 +109,4 @@ func TestRedecideFindsForgedDecisions(t *testing.T) {
 	}
 }
 
-var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf
+var noError, failIf = bcptest.NoError, bcptest.FailIf
