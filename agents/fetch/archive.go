@@ -75,13 +75,11 @@ type Route struct {
 type Scripted struct {
 	// Routes are by canonical URL; others answer 404.
 	Routes map[string]Route
-	// Names have successive answers, of which the last repeats. A missing name has one
-	// public address.
+	// Names have successive answers, each of which is taken out when it was given, but the last,
+	// which repeats. A missing name has one public address.
 	Names map[string][][]netip.Addr
 	// Contacted are the requested canonical URLs, in order.
 	Contacted []string
-
-	asked map[string]int
 }
 
 // Lookup implements [Resolver].
@@ -90,12 +88,10 @@ func (s *Scripted) Lookup(_ context.Context, name string) ([]netip.Addr, error) 
 	if len(answers) == 0 {
 		return []netip.Addr{netip.AddrFrom4([4]byte{93, 184, 216, 34})}, nil
 	}
-	if s.asked == nil {
-		s.asked = map[string]int{}
+	if len(answers) > 1 {
+		s.Names[name] = answers[1:]
 	}
-	n := min(s.asked[name], len(answers)-1)
-	s.asked[name]++
-	return answers[n], nil
+	return answers[0], nil
 }
 
 // Get implements [Transport].

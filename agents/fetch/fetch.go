@@ -152,10 +152,7 @@ func (f *Client) followHop(ctx context.Context, t guard.Target, redirect bool) (
 	if got != nil {
 		response = got
 	}
-	if err != nil {
-		return nil, err
-	}
-	return response, nil
+	return response, err
 }
 
 // timedOut turns an error into a timeout if time is up.
@@ -223,11 +220,7 @@ func Policy(network []string, lookup func(key string) (string, bool)) func() gua
 
 // CodeOf returns the code of an error of this package; connect for any other error, and the empty code for nil.
 func CodeOf(err error) guard.Code {
-	var code guard.Code
-	switch {
-	case err == nil:
-		return ""
-	case errors.As(err, &code):
+	if code, ok := errors.AsType[guard.Code](err); ok || err == nil {
 		return code
 	}
 	return guard.ConnectFailed

@@ -114,11 +114,7 @@ func (n *NetTransport) get(ctx context.Context, t guard.Target, addresses []neti
 			if _, err := dial(ctx, "", ""); err != nil {
 				return nil, err
 			}
-			secure, err := n.secure(ctx, t, wire, until, "http/1.1")
-			if err != nil {
-				_ = wire.Close()
-			}
-			return secure, err
+			return n.secure(ctx, t, wire, until, "http/1.1")
 		},
 	}
 	request := &http.Request{Method: http.MethodGet, URL: at, Header: http.Header{"User-Agent": {userAgent}, "Accept": {accept}, "Accept-Encoding": {"gzip"}}}
@@ -149,7 +145,7 @@ func (n *NetTransport) dial(ctx context.Context, t guard.Target, addresses []net
 	return nil, err
 }
 
-// secure proves who the host is.
+// secure proves who the host is. It closes the connection if it fails.
 func (n *NetTransport) secure(ctx context.Context, t guard.Target, conn net.Conn, until time.Time, protocol string) (net.Conn, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: n.roots, ServerName: t.Name(), NextProtos: []string{protocol}}
 	if a, ok := t.Address(); ok {
@@ -159,6 +155,7 @@ func (n *NetTransport) secure(ctx context.Context, t guard.Target, conn net.Conn
 	defer cancel()
 	secure := tls.Client(conn, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
 		switch {
 		case errors.Is(err, guard.TooLarge):
 			return nil, guard.TooLarge
@@ -273,10 +270,5 @@ func (d *Dialer) Dial(ctx context.Context, t guard.Target, protocol string) (net
 	if err != nil {
 		return nil, err
 	}
-	secure, err := n.secure(ctx, t, conn, until, protocol)
-	if err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return secure, nil
+	return n.secure(ctx, t, conn, until, protocol)
 }

@@ -35,9 +35,7 @@ func Messages(fsys fs.FS) iter.Seq2[*Message, error] {
 		}
 		for _, f := range files {
 			m, err := read(context.Background(), fsys, f.path)
-			if err != nil {
-				m.mark(Unreadable)
-			}
+			m.note(err != nil, Unreadable)
 			if !yield(m, nil) {
 				return
 			}
@@ -142,25 +140,19 @@ func uniqueName(name string) string {
 // returns what it has with an error.
 func read(ctx context.Context, fsys fs.FS, name string) (*Message, error) {
 	var raw []byte
-	var size int64
+	var info fs.FileInfo
 	f, err := fsys.Open(name)
 	if err == nil {
 		defer f.Close()
 		if raw, err = io.ReadAll(io.LimitReader(f, MaxMessage)); err == nil {
-			size, err = sizeOf(f)
+			info, err = f.Stat()
 		}
 	}
-	size = max(size, int64(len(raw)))
-	if err == nil && tool.Reading(ctx, raw) != nil {
-		return &Message{Size: size, Defects: []Defect{SetAside}}, nil
+	size := int64(len(raw))
+	if err == nil {
+		if size = max(size, info.Size()); tool.Reading(ctx, raw) != nil {
+			return &Message{Size: size, Defects: []Defect{SetAside}}, nil
+		}
 	}
 	return parse(raw, size, standard), err
-}
-
-func sizeOf(f fs.File) (int64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
 }

@@ -11,9 +11,7 @@ func (w *walker) readFields(h header) {
 	m := w.message
 	m.Subject, m.ReplyTo = w.field(h, "Subject"), w.field(h, "Reply-To")
 	for _, name := range []string{"Subject", "From", "To", "Cc", "Date", "Reply-To"} {
-		if len(h[name]) > 1 {
-			m.mark(BadHeader)
-		}
+		m.note(len(h[name]) > 1, BadHeader)
 	}
 	w.readAuthor(h)
 	m.To, m.Cc = w.recipients(h["To"]), w.recipients(h["Cc"])
@@ -30,9 +28,7 @@ func (w *walker) recipients(values []string) (all []Address) {
 			w.message.mark(AddressesCut)
 			break
 		}
-		if !a.valid() {
-			w.message.mark(BadRecipient)
-		}
+		w.message.note(!a.valid(), BadRecipient)
 		all = append(all, a)
 	}
 	return all
@@ -57,9 +53,7 @@ func (w *walker) readAuthor(h header) {
 	if from := h.Get("From"); !w.message.From.valid() || strings.Count(from, "<") > strings.Count(from, ">") {
 		w.message.mark(BadFrom)
 	}
-	if len(all) > 1 {
-		w.message.mark(AddressesCut)
-	}
+	w.message.note(len(all) > 1, AddressesCut)
 }
 
 // valid reports whether it may be an address: one @ with something on both sides, and no blanks.
@@ -153,9 +147,7 @@ func cutLast(s, mark string) (before, after string, found bool) {
 func (w *walker) readDate(h header) {
 	m := w.message
 	t, exact, ok := decode.Date(h.Get("Date"))
-	if !ok || !exact {
-		m.mark(BadDate)
-	}
+	m.note(!ok || !exact, BadDate)
 	if !ok {
 		_, when, _ := cutLast(h.Get("Received"), ";")
 		t, _, ok = decode.Date(when)

@@ -98,8 +98,11 @@ const (
 // Has reports whether the message has the defect.
 func (m *Message) Has(d Defect) bool { return slices.Contains(m.Defects, d) }
 
-func (m *Message) mark(d Defect) {
-	if !m.Has(d) {
+func (m *Message) mark(d Defect) { m.note(true, d) }
+
+// note adds a defect that holds, once.
+func (m *Message) note(holds bool, d Defect) {
+	if holds && !m.Has(d) {
 		m.Defects = append(m.Defects, d)
 	}
 }

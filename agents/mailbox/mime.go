@@ -225,9 +225,7 @@ func (w *walker) decodeTransfer(body []byte, encoding string) []byte {
 	default:
 		sound = false
 	}
-	if !sound {
-		w.message.mark(BadEncoding)
-	}
+	w.message.note(!sound, BadEncoding)
 	return body
 }
 
@@ -339,9 +337,7 @@ func (w *walker) decodeWords(value string) string {
 		} else {
 			inside, sound = decodeQuoted(bytes.ReplaceAll(bytes.TrimRight(inside, " "), []byte("_"), []byte("=20")))
 		}
-		if !sound {
-			w.message.mark(BadEncoding)
-		}
+		w.message.note(!sound, BadEncoding)
 		raw = append(raw, inside...)
 	}
 	flush()
@@ -361,8 +357,6 @@ func (w *walker) bare(value string) string {
 // text decodes bytes of a character set. What was guessed is a defect.
 func (w *walker) text(raw []byte, charset string) string {
 	text, sound := decode.Text(raw, charset)
-	if !sound {
-		w.message.mark(BadCharset)
-	}
+	w.message.note(!sound, BadCharset)
 	return text
 }

@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"path"
@@ -65,9 +66,7 @@ func parse(raw []byte, size int64, limits limits) (m *Message) {
 		}
 	}()
 	m = &Message{ID: id, Size: size}
-	if size > int64(len(raw)) {
-		m.mark(TooLarge)
-	}
+	m.note(size > int64(len(raw)), TooLarge)
 	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
 	raw = bytes.TrimLeft(raw, "\r\n")
 	w := &walker{message: m, limits: limits, html: maxHTML, until: time.Now().Add(parseTime)}
@@ -123,9 +122,7 @@ func (w *walker) entity(h header, body []byte, kind string, group *alternative, 
 		return
 	}
 	for _, name := range []string{"Content-Type", "Content-Disposition", "Content-Transfer-Encoding"} {
-		if len(h[name]) > 1 {
-			m.mark(BadHeader)
-		}
+		m.note(len(h[name]) > 1, BadHeader)
 	}
 	t, disposition := w.parseType(h.Get("Content-Type")), w.parseType(h.Get("Content-Disposition"))
 	for _, other := range h["Content-Type"][min(1, len(h["Content-Type"])):min(3, len(h["Content-Type"]))] {
@@ -151,10 +148,7 @@ func (w *walker) entity(h header, body []byte, kind string, group *alternative, 
 		m.mark(BadStructure)
 		kind = "text/plain"
 	}
-	name := disposition.parameters["filename"]
-	if name == "" {
-		name = t.parameters["name"]
-	}
+	name := cmp.Or(disposition.parameters["filename"], t.parameters["name"])
 	p := leaf{kind: kind, charset: t.parameters["charset"], name: w.decodeWords(name), content: w.decodeTransfer(body, h.Get("Content-Transfer-Encoding"))}
 	// A name alone does not make an attachment of a text, nor anything of a message that is one part.
 	attached := disposition.kind == "attachment" && depth > 1
@@ -186,15 +180,11 @@ func (w *walker) multipart(kind, boundary string, body []byte, group *alternativ
 		return false
 	}
 	parts, before, after, closed, more := split(body, boundary, w.limits.parts-w.parts)
-	if more {
-		w.message.mark(TooManyParts)
-	}
+	w.message.note(more, TooManyParts)
 	if len(parts) == 0 && !more {
 		return false
 	}
-	if !closed {
-		w.message.mark(BadStructure)
-	}
+	w.message.note(!closed, BadStructure)
 	for _, beside := range [][]byte{before, after} { // which no mail program shows
 		if text := tidy(w.text(beside, "")); text != "" && !preamble.MatchString(text) {
 			w.hidden = append(w.hidden, text)
@@ -261,9 +251,7 @@ func (w *walker) attachedMessage(raw []byte, depth int) string {
 	inner.parse(bytes.TrimLeft(raw, "\r\n"), depth+1)
 	w.parts, w.html = inner.parts, inner.html
 	for _, d := range inner.message.Defects {
-		if d != BadFrom && d != BadDate { // an attached one need not have them
-			w.message.mark(d)
-		}
+		w.message.note(d != BadFrom && d != BadDate, d) // an attached one need not have them
 	}
 	text, hidden := inner.texts()
 	if hidden != "" {
@@ -295,9 +283,7 @@ func (w *walker) stripHTML(p leaf) (text string, hidden []string) {
 	source, sound := decode.HTML(content, p.charset)
 	d := decode.Parse(source, decode.Options{Mail: true})
 	for defect, holds := range map[Defect]bool{BadCharset: !sound, TextCut: d.Cut, TooDeep: d.TooDeep, TooComplex: d.Complex} {
-		if holds {
-			w.message.mark(defect)
-		}
+		w.message.note(holds, defect)
 	}
 	for _, piece := range append([]string{d.Title}, d.Hidden...) {
 		if piece = tidy(piece); piece != "" {
@@ -318,9 +304,7 @@ func (w *walker) texts() (text, hidden string) {
 				said[p.group] = wordsOf(p.group.plain)
 			}
 			lacking, all := lacks(said[p.group], p.text)
-			if lacking > 0 {
-				w.message.mark(VersionsDiffer)
-			}
+			w.message.note(lacking > 0, VersionsDiffer)
 			if 2*lacking <= all {
 				continue
 			}
@@ -330,8 +314,7 @@ func (w *walker) texts() (text, hidden string) {
 		}
 	}
 	text = strings.Join(pieces, "\n\n")
-	spelled := []string{w.message.Subject, w.message.From.Name, text}
-	for _, s := range spelled {
+	for _, s := range []string{w.message.Subject, w.message.From.Name, text} {
 		if t := tagText(s); t != "" {
 			w.hidden = append(w.hidden, t)
 		}
@@ -360,9 +343,7 @@ func wordsOf(text string) map[string]bool {
 }
 
 func (w *walker) cut(s string, limit int) string {
-	if len(s) > limit {
-		w.message.mark(TextCut)
-	}
+	w.message.note(len(s) > limit, TextCut)
 	return clip(s, limit)
 }
 
