@@ -127,9 +127,6 @@ func (c Config) check() error {
 	return nil
 }
 
-// storeDir is the folder of the streams.
-func (c Config) storeDir() string { return StreamsOf(c.StateDir) }
-
 // exposed reports whether agents' messages can be read on the way.
 func (c Config) exposed() bool {
 	host, _, err := splitAddress(c.Listen)

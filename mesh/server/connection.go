@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -57,15 +56,8 @@ func (s *Server) monitorIsBack(monitor *nats.Conn) {
 
 // lookNowAndThen looks until the server ends.
 func (s *Server) lookNowAndThen() {
-	ticker := time.NewTicker(lookInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.quit:
-			return
-		case <-ticker.C:
-			s.look()
-		}
+	for s.pause(lookInterval) {
+		s.look()
 	}
 }
 
@@ -127,18 +119,15 @@ func kick(monitor *nats.Conn, client ClientID) error {
 		return err
 	}
 	reply, err := monitor.RequestWithContext(ctx, subjects.KickAt(client.Server), request)
-	if errors.Is(err, nats.ErrNoResponders) {
-		return fmt.Errorf("kick a client: %w", ErrNoClient)
+	var response natsserver.ServerAPIResponse
+	if err == nil {
+		err = json.Unmarshal(reply.Data, &response)
+	}
+	if errors.Is(err, nats.ErrNoResponders) || err == nil && response.Error != nil {
+		err = ErrNoClient
 	}
 	if err != nil {
 		return fmt.Errorf("kick a client: %w", err)
-	}
-	var response natsserver.ServerAPIResponse
-	if err := json.Unmarshal(reply.Data, &response); err != nil {
-		return fmt.Errorf("kick a client: %w", err)
-	}
-	if response.Error != nil {
-		return fmt.Errorf("kick a client: %w", ErrNoClient)
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("start the server: %w", err), lock.Close())
 	}
 	s := &Server{
-		lock: lock, logger: config.Logger, keeper: newKeeper(config.storeDir(), config.Logger),
+		lock: lock, logger: config.Logger, keeper: newKeeper(StreamsOf(config.StateDir), config.Logger),
 		quit: make(chan struct{}), done: make(chan struct{}), damaged: make(chan string),
 		bundles: []accounts.Bundle{config.Bundle},
 	}
@@ -221,7 +221,7 @@ func (s *Server) keepRunning(config Config) {
 		case block := <-s.damaged:
 			s.openAgain(config, 0, "a block is damaged: "+block)
 		}
-		if !s.pause() {
+		if !s.pause(reopenPause) {
 			return
 		}
 	}
@@ -403,7 +403,7 @@ func serverOptions(config Config) (*natsserver.Options, error) {
 		JetStream:             true,
 		// Otherwise JetStream would use a folder that all servers of the
 		// machine share.
-		StoreDir: config.storeDir(),
+		StoreDir: StreamsOf(config.StateDir),
 		// The server's default limit is 75% of the free space when it starts: with a
 		// larger journal it would not go on.
 		JetStreamMaxStore:      config.MaxStore,

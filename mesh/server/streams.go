@@ -25,7 +25,7 @@ func (s *Server) openAgain(config Config, newest int, reason string) {
 		s.logger.Error("closing the streams", "error", err)
 	}
 	config.Unwritten(reason)
-	for !s.reopen(config, newest, saysUnsynced(reason)) && s.pause() {
+	for !s.reopen(config, newest, saysUnsynced(reason)) && s.pause(reopenPause) {
 	}
 	config.Unwritten("the streams were closed")
 }
@@ -66,7 +66,7 @@ func (s *Server) reopen(config Config, newest int, unsynced bool) bool {
 		return false
 	}
 	err = s.server.EnableJetStream(&natsserver.JetStreamConfig{
-		StoreDir: config.storeDir(), SyncAlways: config.SyncAlways, SyncInterval: config.SyncInterval,
+		StoreDir: StreamsOf(config.StateDir), SyncAlways: config.SyncAlways, SyncInterval: config.SyncInterval,
 		MaxMemory: -1, MaxStore: config.MaxStore, Strict: true,
 	})
 	if err = errors.Join(err, s.checkStreams()); err == nil {
@@ -89,11 +89,11 @@ func (s *Server) checkStreams() error {
 }
 
 // pause is false when the server ends.
-func (s *Server) pause() bool {
+func (s *Server) pause(d time.Duration) bool {
 	select {
 	case <-s.quit:
 		return false
-	case <-time.After(reopenPause):
+	case <-time.After(d):
 		return true
 	}
 }
