@@ -230,10 +230,7 @@ func (m *Metrics) countOnChannel(d *bcp.Decision) {
 	if d.Query == "" || d.Delivery == "" || d.Outcome == bcp.Held {
 		return
 	}
-	outcome := string(d.Outcome)
-	if outcome == "" {
-		outcome = delivered
-	}
+	outcome := deliveredOr(d.Outcome)
 	m.add(endedTotal, 1, controller, reader, outcome)
 	if asked, timed := m.asked[d.Query]; timed {
 		delete(m.asked, d.Query)
