@@ -9,28 +9,20 @@ import (
 // nowAndEvery is runEvery, and f is called at once, too.
 func (m *Mesh) nowAndEvery(interval time.Duration, f func(context.Context)) {
 	m.inBackground(func(ctx context.Context) {
-		f(ctx)
-		atIntervals(ctx, interval, f)
+		for more := true; more; more = sleep(ctx, interval) {
+			f(ctx)
+		}
 	})
 }
 
 // runEvery calls f at an interval until the mesh stops, which cancels its context and
 // waits for it.
 func (m *Mesh) runEvery(interval time.Duration, f func(context.Context)) {
-	m.inBackground(func(ctx context.Context) { atIntervals(ctx, interval, f) })
-}
-
-func atIntervals(ctx context.Context, interval time.Duration, f func(context.Context)) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
+	m.inBackground(func(ctx context.Context) {
+		for sleep(ctx, interval) {
 			f(ctx)
 		}
-	}
+	})
 }
 
 // inBackground runs f until the mesh stops, which cancels its context and waits

@@ -29,7 +29,7 @@ func (m *Mesh) watchKeys(compiled time.Time) {
 	m.inBackground(func(ctx context.Context) {
 		_, due, _ := m.store.Pending(compiled)
 		var seen accounts.Stamp
-		look := func(ctx context.Context) {
+		for more := true; more; more = sleep(ctx, keysInterval) {
 			now := time.Now()
 			// With thousands of users the record takes long to read.
 			stamp, err := m.store.Stamp()
@@ -42,8 +42,6 @@ func (m *Mesh) watchKeys(compiled time.Time) {
 			}
 			seen = stamp
 		}
-		look(ctx)
-		atIntervals(ctx, keysInterval, look)
 	})
 }
 

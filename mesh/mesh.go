@@ -432,14 +432,12 @@ func (m *Mesh) expireRaw(log hclog.Logger) {
 	if !m.clustered() {
 		expire(context.Background())
 	}
-	m.inBackground(func(ctx context.Context) {
-		for more := true; more; more = sleep(ctx, expireInterval) {
-			expire(ctx)
-			if n, err := keys.OverwriteExpired(ctx); err != nil && ctx.Err() == nil {
-				log.Warn("overwriting the keys of raw messages", "error", err)
-			} else if n > 0 {
-				log.Info("raw messages expired", "keys", n)
-			}
+	m.nowAndEvery(expireInterval, func(ctx context.Context) {
+		expire(ctx)
+		if n, err := keys.OverwriteExpired(ctx); err != nil && ctx.Err() == nil {
+			log.Warn("overwriting the keys of raw messages", "error", err)
+		} else if n > 0 {
+			log.Info("raw messages expired", "keys", n)
 		}
 	})
 }
