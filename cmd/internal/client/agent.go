@@ -106,11 +106,11 @@ func (f *Serving) Serve(ctx context.Context, p *cli.Program, command string, han
 
 // dial connects with a creds file, to a mesh that is named or that is near the file.
 func (f *Flags) dial(ctx context.Context, role bcp.Role, o agents.Options) (*Client, error) {
-	url, secure, err := f.At()
+	url, known, err := f.At()
 	if err != nil {
 		return nil, err
 	}
-	o.NATS = append(o.NATS, secure...)
+	o.NATS = append(o.NATS, known.NATS...)
 	if o.Encoding = bcp.JSON; f.Encoding == "msgpack" {
 		o.Encoding = bcp.MessagePack
 	}
@@ -126,7 +126,7 @@ func (f *Flags) dial(ctx context.Context, role bcp.Role, o agents.Options) (*Cli
 
 // At is where the mesh serves, and how it is known there: the one that is named, in whose folder the creds lie or that the
 // flags mean, or where one serves that was told nothing.
-func (f *Flags) At() (url string, secure []nats.Option, err error) {
+func (f *Flags) At() (url string, o agents.Options, err error) {
 	url, known := f.URL, meshdir.Trust{CA: f.CA}
 	if url == "" {
 		folder, err := f.Where.Folder()
@@ -141,8 +141,8 @@ func (f *Flags) At() (url string, secure []nats.Option, err error) {
 		}
 		url, known = about.URL, about.Trust
 	}
-	secure, err = known.Options()
-	return url, secure, err
+	o.NATS, err = known.Options()
+	return url, o, err
 }
 
 // How the agents are, in words. Whoever owns the state folder may see it, and nobody

@@ -42,12 +42,13 @@ func (e *relayEnd) connect(ctx context.Context, p *cli.Program, name string, rol
 	if who.Role != role {
 		return nil, cli.Failf("%s belongs to %s, %s: --%s is for a %s", cli.Quoted(e.creds), who.Agent, who.Role, name, role)
 	}
-	url, secure, err := (&client.Flags{URL: e.url, CA: e.ca, Creds: e.creds}).At()
+	url, o, err := (&client.Flags{URL: e.url, CA: e.ca, Creds: e.creds}).At()
 	if err != nil {
 		return nil, err
 	}
-	return agents.Connect(ctx, url, agents.CredsFile(e.creds), agents.Options{Name: who.Agent, Logger: log.Named(name),
-		NATS: append(secure, nats.Name("bcpmesh relay "+string(who.Agent)), nats.RetryOnFailedConnect(true))})
+	o.Name, o.Logger = who.Agent, log.Named(name)
+	o.NATS = append(o.NATS, nats.Name("bcpmesh relay "+string(who.Agent)), nats.RetryOnFailedConnect(true))
+	return agents.Connect(ctx, url, agents.CredsFile(e.creds), o)
 }
 
 // RelayCommand returns the command relay.

@@ -198,11 +198,7 @@ func (f *siteFlags) open(p *cli.Program, who *client.Flags) (*web.Site, error) {
 	if err := os.MkdirAll(store, 0o700); err != nil {
 		return nil, cli.NotWritten(store, err)
 	}
-	at := func() (url string, o agents.Options, err error) {
-		url, o.NATS, err = who.At()
-		return url, o, err
-	}
-	site := &web.Site{Origin: f.Origin, People: &web.People{Folder: store, At: at, Logger: log}}
+	site := &web.Site{Origin: f.Origin, People: &web.People{Folder: store, At: who.At, Logger: log}}
 	if f.Cert != "" {
 		var err error
 		if site.TLS, err = server.FileTLS(f.Cert, f.Key, log); err != nil {
