@@ -34,8 +34,6 @@ const (
 // ErrNoServer says that no server of a cluster has said who it is.
 var ErrNoServer = errors.New("no server of the cluster says who it is")
 
-var errNotToPush = errors.New("these creds may not push")
-
 // Pusher is a connection to a cluster's system account that can change claims. Its methods are called one after the other.
 type Pusher struct {
 	nc      *nats.Conn
@@ -99,7 +97,7 @@ func (p *Pusher) ask(ctx context.Context, subject string, body []byte, take func
 		return err
 	}
 	if err := p.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) {
-		return errNotToPush
+		return errors.New("these creds may not push")
 	}
 	for wait := pushTimeout; wait > 0; {
 		patient, cancel := context.WithTimeout(ctx, wait)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -118,7 +119,7 @@ func (o *Gateway) Run(ctx context.Context, p *cli.Program, args []string) (err e
 
 // awaitCluster starts a gateway as soon as the cluster answers.
 func awaitCluster(ctx context.Context, p *cli.Program, config mesh.GatewayConfig, wait time.Duration) (*mesh.Gateway, error) {
-	told := false
+	tell := sync.OnceFunc(func() { p.Out.Talkf("waiting for the cluster at %s", config.Cluster.URL) })
 	for deadline := time.Now().Add(wait); ; {
 		g, err := mesh.StartGateway(ctx, config)
 		away := slices.ContainsFunc([]error{nats.ErrNoServers, nats.ErrTimeout, context.DeadlineExceeded, natsjs.ErrNoStreamResponse, natsjs.ErrJetStreamNotEnabled, natsjs.ErrJetStreamNotEnabledForAccount},
@@ -126,10 +127,7 @@ func awaitCluster(ctx context.Context, p *cli.Program, config mesh.GatewayConfig
 		if err == nil || !away || time.Now().After(deadline) {
 			return g, err
 		}
-		if !told {
-			p.Out.Talkf("waiting for the cluster at %s", config.Cluster.URL)
-			told = true
-		}
+		tell()
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
