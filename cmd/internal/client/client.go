@@ -15,7 +15,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream"
@@ -258,9 +257,6 @@ func (f *ClusterFlags) Failure(what string, err error) *cli.Failure {
 
 // ClusterPause is between two attempts to reach a cluster.
 const ClusterPause = 500 * time.Millisecond
-
-// Within writes how long something lasts, roughly.
-func Within(d time.Duration) string { return tell.Within(d) }
 
 // OperatorFlags are those of what the operator does.
 type OperatorFlags struct {

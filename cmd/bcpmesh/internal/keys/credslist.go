@@ -10,6 +10,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -99,7 +100,7 @@ func showUsers(p *cli.Program, users []accounts.User, open map[string][]status.C
 			only = append(only, "passkey "+l.PasskeyWords)
 		}
 		if l.ExpiresSoon {
-			warning = "expires in " + client.Within(u.Expires.Sub(now))
+			warning = "expires in " + tell.Within(u.Expires.Sub(now))
 		}
 		list = append(list, l)
 		ends := "never"

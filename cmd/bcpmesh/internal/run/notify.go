@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/notify"
@@ -57,7 +57,7 @@ func (c *checkup) notify(folder meshdir.Folder, def *bcp.Mesh) {
 		r := &def.Notify[i]
 		if s := status[r.Name]; !s.Failing.IsZero() {
 			good = false
-			c.Add(id, mesh.Failed, "bcpmesh doctor --notify sends each route a message", "the route %s has been failing for %s: %s (%s)", r.Name, client.Within(c.Now.Sub(s.Failing)), s.Why, cli.Count(s.Attempts, "attempt"))
+			c.Add(id, mesh.Failed, "bcpmesh doctor --notify sends each route a message", "the route %s has been failing for %s: %s (%s)", r.Name, tell.Within(c.Now.Sub(s.Failing)), s.Why, cli.Count(s.Attempts, "attempt"))
 			continue
 		}
 		if err := notify.Check(r, placeOf(folder)); err != nil {
