@@ -42,12 +42,7 @@ func writing(err error) error {
 	if err == nil {
 		return nil
 	}
-	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pathErr.Err
-	} else if linkErr, ok := errors.AsType[*os.LinkError](err); ok {
-		err = linkErr.Err
-	}
-	return fmt.Errorf("%w: %w", errDisk, err)
+	return fmt.Errorf("%w: %s", errDisk, disk.Reason(err))
 }
 
 // clean removes the rest of an interrupted copy.

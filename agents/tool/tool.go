@@ -71,12 +71,7 @@ var failures = map[Failure]llm.Instruction{
 }
 
 // Error returns the constant text of a listed failure, and of any other that it failed.
-func (f Failure) Error() string {
-	if text, ok := failures[f]; ok {
-		return text.Text()
-	}
-	return llm.Failure("", 0).Text()
-}
+func (f Failure) Error() string { return f.Output().Trusted.Text() }
 
 // Output returns the text for the model. It is not fenced.
 func (f Failure) Output() llm.Output {
