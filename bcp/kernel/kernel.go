@@ -259,6 +259,7 @@ func (l *loading) schemas() {
 		l.failIf(err != nil, BadName, where, "%v", err)
 		err = s.prepare(true)
 		l.failIf(err != nil, BadSchema, where, "%v", err)
+		s.told.add("name", Text(s.Name))
 		l.kernel.schemas[s.Name] = s
 	}
 	if d.Result != nil {

@@ -35,7 +35,7 @@ func readQuestions(v *Value) (*Schema, bool) {
 }
 
 // questions are those of a schema, in canonical JSON.
-func (s *Schema) questions() []byte { return s.asked[0].value.JSON() }
+func (s *Schema) questions() []byte { return s.told.member("questions").JSON() }
 
 // asks is what the requester is asked; nil if it is not asked anything.
 func (r *run) asks() *Schema {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -246,21 +245,19 @@ func (k *Kernel) planRequest(r *run) []byte {
 	v := k.request(r, r.Start.Grant)
 	v.add("task", Text(r.Task))
 	asker := object(member{"name", Text(r.Start.Requester.Name)}, member{"date", Text(time.Unix(0, r.Began).UTC().Format(time.DateOnly))}, member{"zone", Text("UTC")})
-	if address := r.Start.Requester.Address; address != "" {
-		asker.add("address", Text(address))
-	}
+	addSet(&asker, map[string]string{"address": r.Start.Requester.Address}, Text)
 	v.add("requester", asker)
 	if rules := k.reasons(r.Start.Grant); len(rules.list) > 0 {
 		v.add("rules", rules)
 	}
 	if result := k.definition.Result; result != nil {
-		v.add("result", result.catalogue())
+		v.add("result", result.told)
 	}
 	v.add("errors", told)
 	if r.Failed != nil {
 		failed, err := ParseValue(r.Failed)
 		if err != nil {
-			failed = Text(strings.ToValidUTF8(string(r.Failed), "\uFFFD"))
+			failed = Text(string(r.Failed))
 		}
 		v.add("failed_plan", failed)
 	}
@@ -331,9 +328,7 @@ func (k *Kernel) reasons(g Grant) Value {
 func schemaList(schemas []Schema) Value {
 	list := List()
 	for i := range schemas {
-		schema := schemas[i].catalogue()
-		schema.add("name", Text(schemas[i].Name))
-		list.list = append(list.list, schema)
+		list.list = append(list.list, schemas[i].told)
 	}
 	return list
 }

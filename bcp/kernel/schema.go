@@ -19,26 +19,14 @@ type Schema struct {
 
 	typ       *Type
 	validator *bcp.Validator
-	asked     []member // what the Reader is asked, as the operator wrote it
-}
-
-// catalogue is what planners are told of it, besides its name.
-func (s *Schema) catalogue() Value {
-	v := object(member{"category", Int(int64(s.Spec.Category))}, member{"answer", s.typ.schema()})
-	for _, m := range s.asked {
-		v.add(m.key, m.value)
-	}
-	return v
+	told      Value // what planners are told of it: what is asked is as the operator wrote it
 }
 
 // prepare computes the type of the answers. sealed says that they may have sealed fields.
 func (s *Schema) prepare(sealed bool) error {
-	s.Settings.Sealed = sealed
+	s.Settings.Sealed, s.told = sealed, Value{}
 	width, compiled, err := capacity(s.Spec, s.Settings)
 	if err != nil {
-		return err
-	}
-	if err := s.setAsked(compiled); err != nil {
 		return err
 	}
 	t := &Type{Kind: ObjectType, width: width, priced: true}
@@ -78,15 +66,18 @@ func (s *Schema) prepare(sealed bool) error {
 		t.Fields = []TypeField{{Name: "summary", Type: &Type{Kind: StringType, width: width, priced: true}}}
 	}
 	s.typ = t
+	if err := s.setTold(compiled); err != nil {
+		return err
+	}
 	strict := s.Settings
 	strict.OnAnomaly, strict.Subscriptions, strict.PublishWhen = bcp.AnomalyReject, 0, ""
 	s.validator, err = bcp.Compile(s.Spec, strict)
 	return err
 }
 
-// setAsked keeps what a planner has to know to make use of the answers: the questions
+// setTold keeps what a planner has to know to make use of the answers: the questions
 // with their formats, or the directive of a summary.
-func (s *Schema) setAsked(spec bcp.Spec) error {
+func (s *Schema) setTold(spec bcp.Spec) error {
 	text, err := bcp.Encode(spec, bcp.JSON)
 	if err != nil {
 		return err
@@ -95,10 +86,10 @@ func (s *Schema) setAsked(spec bcp.Spec) error {
 	if err != nil {
 		return err
 	}
-	s.asked = nil
+	s.told = object(member{"category", Int(int64(s.Spec.Category))}, member{"answer", s.typ.schema()})
 	for _, key := range []string{"questions", "directive", "max_words"} {
 		if asked := v.member(key); asked != nil {
-			s.asked = append(s.asked, member{key, *asked})
+			s.told.add(key, *asked)
 		}
 	}
 	return nil
