@@ -91,9 +91,6 @@ func NewServiceTransport(scheme string, timeout time.Duration, refused error) *h
 func (n *NetTransport) Get(ctx context.Context, t guard.Target, addresses []netip.Addr) (*Response, error) {
 	wire := &meteredConn{}
 	response, err := n.get(ctx, t, addresses, wire)
-	if response == nil {
-		response = &Response{}
-	}
 	response.Sent, response.Received = wire.sent.Load(), wire.received.Load()
 	return response, err
 }
@@ -101,7 +98,7 @@ func (n *NetTransport) Get(ctx context.Context, t guard.Target, addresses []neti
 func (n *NetTransport) get(ctx context.Context, t guard.Target, addresses []netip.Addr, wire *meteredConn) (*Response, error) {
 	at, err := url.Parse(t.String())
 	if err != nil || at.RequestURI() != t.RequestURI() || at.Host != t.Authority() { // it would ask for something else
-		return nil, guard.Malformed
+		return &Response{}, guard.Malformed
 	}
 	until := time.Now().Add(connectTime)
 	dial := func(ctx context.Context, _, _ string) (conn net.Conn, err error) {
@@ -120,7 +117,7 @@ func (n *NetTransport) get(ctx context.Context, t guard.Target, addresses []neti
 	request := &http.Request{Method: http.MethodGet, URL: at, Header: http.Header{"User-Agent": {userAgent}, "Accept": {accept}, "Accept-Encoding": {"gzip"}}}
 	answer, err := transport.RoundTrip(request.WithContext(ctx))
 	if err != nil {
-		return nil, readCode(err)
+		return &Response{}, readCode(err)
 	}
 	defer answer.Body.Close()
 	response := &Response{Status: answer.StatusCode, Location: answer.Header.Get("Location"), ContentType: answer.Header.Get("Content-Type")}

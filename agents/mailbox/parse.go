@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -257,12 +258,8 @@ func (w *walker) attachedMessage(raw []byte, depth int) string {
 	if hidden != "" {
 		w.hidden = append(w.hidden, hidden)
 	}
-	var pieces []string
-	for _, s := range []string{inner.message.From.String(), inner.message.Subject, text} {
-		if s != "" {
-			pieces = append(pieces, s)
-		}
-	}
+	pieces := []string{inner.message.From.String(), inner.message.Subject, text}
+	pieces = slices.DeleteFunc(pieces, func(s string) bool { return s == "" })
 	for _, a := range inner.message.Attachments {
 		pieces = append(pieces, "Attachment: "+a.Name+", "+a.Type)
 	}
