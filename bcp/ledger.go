@@ -59,12 +59,10 @@ func DecodeLedgerLines(b []byte) ([]LedgerLine, error) {
 	c := recordCoder{b: b}
 	c.readMembers(reflect.ValueOf(&r).Elem(), ledgerMembers)
 	if c.bad || len(c.b) > 0 {
-		return nil, errLedger
+		return nil, errors.New("decoding a ledger line: not one whole record")
 	}
 	return append(r.Earlier, r.LedgerLine), nil
 }
-
-var errLedger = errors.New("decoding a ledger line: not one whole record")
 
 // DecodeLedgerLine reads a record of the ledger, without lines from before.
 func DecodeLedgerLine(b []byte) (LedgerLine, error) {

@@ -293,7 +293,7 @@ func (c *commands) prepare(p supervisor.Program) ([]string, error) {
 	def.Name = p.Agent
 	roles := agentRoles(mesh, &def)
 	if !known && len(roles) == 0 {
-		return nil, errGone
+		return nil, errors.New("the agent is not in the definitions any more")
 	}
 	if known && keeps(&def) {
 		roles = append(roles, bcp.RoleKeeper)
@@ -311,8 +311,6 @@ func (c *commands) prepare(p supervisor.Program) ([]string, error) {
 	}
 	return env, nil
 }
-
-var errGone = errors.New("the agent is not in the definitions any more")
 
 // creds writes the creds of an agent once.
 func (c *commands) creds(agent bcp.AgentName, role bcp.Role) (string, error) {

@@ -147,7 +147,7 @@ func Start(ctx context.Context, config Config) (*Mesh, error) {
 		config.Logger = hclog.NewNullLogger()
 	}
 	if config.Definition == nil || config.State == "" {
-		return nil, errIncomplete
+		return nil, errors.New("start the mesh: it needs a definition and a state folder")
 	}
 	if err := CheckReplicas(config.Definition); err != nil {
 		return nil, fmt.Errorf("start the mesh: %w", err)
@@ -185,8 +185,6 @@ func CheckReplicas(def *bcp.Mesh) error {
 }
 
 var errGatewayEnded = errors.New("the gateway has ended")
-
-var errIncomplete = errors.New("start the mesh: it needs a definition and a state folder")
 
 func (m *Mesh) start(ctx context.Context, config Config) error {
 	compiled := time.Now()

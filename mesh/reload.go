@@ -81,7 +81,7 @@ func (m *Mesh) switchBack(ctx context.Context, before *bcp.Mesh) error {
 // reloadFiles is a reload on the operator's request.
 func (m *Mesh) reloadFiles(ctx context.Context, _ []byte) (any, error) {
 	if m.config.Load == nil {
-		return status.Reloaded{Errors: []string{errNoLoad.Error()}}, nil
+		return status.Reloaded{Errors: []string{"this mesh was not started from a folder of definitions"}}, nil
 	}
 	next, err := m.config.Load()
 	if err != nil {
@@ -94,8 +94,6 @@ func (m *Mesh) reloadFiles(ctx context.Context, _ []byte) (any, error) {
 	}
 	return result, nil
 }
-
-var errNoLoad = errors.New("this mesh was not started from a folder of definitions")
 
 // changes lists the permissions and budgets that next removes (-) and adds (+).
 func changes(before, next *bcp.Mesh) []string {

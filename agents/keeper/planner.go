@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
@@ -109,13 +108,11 @@ func (p *Planner) ask(ctx context.Context, about agents.Possible, subRuns bool, 
 	case reply.Stop == llm.StopLength:
 		return nil, fmt.Errorf("%w: %w", agents.ErrNoPlan, llm.ErrCut)
 	case len(reply.Calls) != 1 || reply.Calls[0].Name != PlanTool:
-		return nil, fmt.Errorf("%w: %w", agents.ErrNoPlan, errNoCall)
+		return nil, fmt.Errorf("%w: the model did not call its one tool once", agents.ErrNoPlan)
 	}
 	// A text: the kernel will say what is wrong with it.
 	return string(reply.Calls[0].Arguments), nil
 }
-
-var errNoCall = errors.New("the model did not call its one tool once")
 
 const defaultTokens = 4096
 

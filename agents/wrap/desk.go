@@ -142,8 +142,6 @@ func timeoutOr(ctx context.Context, otherwise tool.Failure) tool.Failure {
 	return otherwise
 }
 
-var errClosed = errors.New("the desk is closed")
-
 // end ends a server, unless another has taken its place.
 func (s *deskServer) end(u *Upstream) {
 	s.mu.Lock()
@@ -159,7 +157,7 @@ func (s *deskServer) running(ctx context.Context, start Starter) (*Upstream, err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, errClosed
+		return nil, errors.New("the desk is closed")
 	}
 	if s.upstream != nil {
 		select {

@@ -90,12 +90,10 @@ type speaker struct {
 	refused      atomic.Bool // a request was
 }
 
-var errOtherHost = errors.New("a request to another host")
-
 // RoundTrip implements [http.RoundTripper].
 func (s *speaker) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != s.scheme || r.URL.Host != s.host {
-		return nil, errOtherHost
+		return nil, errors.New("a request to another host")
 	}
 	r = r.Clone(r.Context())
 	s.as.addVersion(r)

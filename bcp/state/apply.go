@@ -170,7 +170,7 @@ func (s *State) asked(b []byte, nominal, capacity bcp.Bits, category bcp.Categor
 		}
 	}
 	if err == nil && (v.Prices().Nominal != nominal || v.Prices().Reserve() != capacity || v.Spec().Category != category) {
-		err = errAsked
+		err = errors.New("the price of the spec differs from the reserved one")
 	}
 	if err != nil {
 		return nil, void, err
@@ -184,8 +184,6 @@ func (s *State) wakeForVoid(id bcp.QueryID, q *queryState) {
 		s.addTimer(timer{at: q.since, query: id, void: true})
 	}
 }
-
-var errAsked = errors.New("the price of the spec differs from the reserved one")
 
 // enterSession notes the session that the channel's escalations belong to.
 func (ch *channelState) enterSession(session bcp.SessionID) {

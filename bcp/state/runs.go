@@ -75,11 +75,9 @@ func (s *State) DecideRun(m bcp.Moment, c *kernel.Change, from bcp.AgentName, me
 	return d
 }
 
-var errNotARun = errors.New("the decision is of a run and says nothing of it, or the other way round")
-
 func (s *State) applyRun(d *bcp.Decision) error {
 	if d.Run == nil || !d.Kind.IsRun() {
-		return errNotARun
+		return errors.New("the decision is of a run and says nothing of it, or the other way round")
 	}
 	if !s.ApplyCall(d) {
 		return errUnfounded

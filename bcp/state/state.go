@@ -224,7 +224,7 @@ func New(c Config) (*State, error) {
 	for _, definition := range c.Mesh.Channels {
 		controller, reader := s.agents[definition.Controller], s.agents[definition.Reader]
 		if controller == nil || reader == nil {
-			return nil, errChannelAgents
+			return nil, errors.New("a channel needs both its agents")
 		}
 		ch := newChannelState(definition, controller)
 		ch.settings = definition.Settings(c.Mesh, c.Constraints)
@@ -263,8 +263,6 @@ func newChannelState(definition bcp.Channel, controller *agentState) *channelSta
 	}
 	return ch
 }
-
-var errChannelAgents = errors.New("a channel needs both its agents")
 
 func (ch *channelState) compileSubscriptions(compiler *bcp.Compiler) error {
 	n := len(ch.definition.Subscriptions)

@@ -272,7 +272,7 @@ func (s *Server) Gateway(options ...nats.Option) (*nats.Conn, error) {
 func (s *Server) Dispatcher(kernel, service bcp.AgentName, tool string, refused func()) (*nats.Conn, error) {
 	name := subjects.Dispatcher(kernel, service, tool)
 	if _, ok := s.bundle().Dispatcher(name); !ok {
-		return nil, fmt.Errorf("%w: kernel %s has no tool %s of %s", errNoDispatcher, kernel, tool, service)
+		return nil, fmt.Errorf("no dispatcher: kernel %s has no tool %s of %s", kernel, tool, service)
 	}
 	return s.connect(func() accounts.Login { login, _ := s.bundle().Dispatcher(name); return login }, subjects.GatewayInbox, func(*nats.Conn) {},
 		onRefusal(refused))
@@ -297,8 +297,6 @@ func (s *Server) Unheard(subject string) bool {
 	at, err := s.server.LookupAccount(account.PublicKey)
 	return err == nil && !at.SubscriptionInterest(subject)
 }
-
-var errNoDispatcher = errors.New("no dispatcher")
 
 func (s *Server) bundle() accounts.Bundle {
 	s.mu.Lock()

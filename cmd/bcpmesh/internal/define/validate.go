@@ -210,8 +210,6 @@ type member struct {
 	value jsontext.Value
 }
 
-var errNotObject = errors.New("expected a JSON object")
-
 // splitMembers splits a JSON object without judging what is inside its values,
 // where names may repeat and texts be invalid.
 func splitMembers(b []byte) ([]member, error) {
@@ -253,7 +251,7 @@ func notJSON(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {
 	case err == nil:
-		return errNotObject
+		return errors.New("expected a JSON object")
 	case errors.As(err, &syntax):
 		return fmt.Errorf("not JSON at byte %d", syntax.ByteOffset+1)
 	default:
