@@ -20,10 +20,7 @@ type Options struct {
 	XML bool
 }
 
-var (
-	ended = regexp.MustCompile(`<([A-Za-z][A-Za-z0-9:]*)(\s[^<>]*)?/>`)
-	void  = wordSet("area base br col embed hr img input link meta param source track wbr")
-)
+var ended = regexp.MustCompile(`<([A-Za-z][A-Za-z0-9:]*)(\s[^<>]*)?/>`)
 
 // Document is an HTML document without what a person would not see.
 type Document struct {
@@ -43,7 +40,7 @@ func Parse(source string, o Options) Document {
 			switch plain := strings.ToLower(name); {
 			case programs[plain], rawText[plain], plain == "title", plain == "textarea":
 				return " " // nothing of it is seen, and its end would end the one around it
-			case void[plain]:
+			case voids[plain]:
 				return tag
 			}
 			return tag + "</" + name + ">"

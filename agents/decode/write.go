@@ -1,7 +1,6 @@
 package decode
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +21,7 @@ func Write(n *html.Node, number func(href string) int) string {
 }
 
 // voids are the elements that have nothing in them.
-var voids = []string{"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+var voids = wordSet("area base br col embed hr img input link meta param source track wbr")
 
 type writer struct {
 	b      strings.Builder
@@ -53,7 +52,7 @@ func (w *writer) node(n *html.Node) {
 	for child := n.FirstChild; child != nil; child = child.NextSibling {
 		w.node(child)
 	}
-	if n.Type == html.ElementNode && !slices.Contains(voids, n.Data) {
+	if n.Type == html.ElementNode && !voids[n.Data] {
 		w.close(n)
 	}
 }

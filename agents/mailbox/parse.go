@@ -279,9 +279,10 @@ func (w *walker) stripHTML(p leaf) (text string, hidden []string) {
 	w.html -= len(content)
 	source, sound := decode.HTML(content, p.charset)
 	d := decode.Parse(source, decode.Options{Mail: true})
-	for defect, holds := range map[Defect]bool{BadCharset: !sound, TextCut: d.Cut, TooDeep: d.TooDeep, TooComplex: d.Complex} {
-		w.message.note(holds, defect)
-	}
+	w.message.note(!sound, BadCharset)
+	w.message.note(d.Cut, TextCut)
+	w.message.note(d.TooDeep, TooDeep)
+	w.message.note(d.Complex, TooComplex)
 	for _, piece := range append([]string{d.Title}, d.Hidden...) {
 		if piece = tidy(piece); piece != "" {
 			hidden = append(hidden, piece)
