@@ -64,7 +64,7 @@ func checkpointing(t *testing.T) (m *Mesh, js natsjs.JetStream, given chan *nats
 func TestStartOfTheCheckpointsWaits(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		answers uint64 // of a few attempts: that there is a journal, and nobody to read it, or that there is none
+		answers uint64 // of a few attempts, saying that there is a journal which nobody reads, or that there is none
 		away    func(t *testing.T, m *Mesh, js natsjs.JetStream) (back func())
 	}{
 		"unread": {20, func(t *testing.T, m *Mesh, js natsjs.JetStream) func() {

@@ -11,8 +11,8 @@ import (
 
 // ContractFacts returns the evidence that the roles of a mesh keep their contracts, except from
 // records ([ContractMonitor]), for [contract.Verify]. It judges nothing, and missing evidence
-// proves nothing. proven is the proof of the JWTs that the mesh's server serves, whose digest is
-// jwts; nil if there is none. version is that of the program.
+// proves nothing. proven is the proof of the JWTs that the mesh's server serves, or nil, and
+// jwts is their digest. version is that of the program.
 func ContractFacts(m *bcp.Mesh, proven *proof.Report, jwts bcp.Digest, version string) contract.Facts {
 	f := contract.Facts{
 		Messages: messages(), Decoders: testDecoders(), Rules: collectRules(m),

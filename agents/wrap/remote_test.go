@@ -112,7 +112,7 @@ func TestRemoteOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// A session that its server has forgotten is begun anew by the call that finds out, and what is JSON may be called a text.
+// The call that finds its session forgotten by the server opens a new one, and JSON may come as another type.
 func TestRemoteThatForgets(t *testing.T) {
 	t.Parallel()
 	s := &remote{kind: "text/plain; charset=utf-8", call: func(w http.ResponseWriter, _ *http.Request, id string) { done(w, id, "found") }}

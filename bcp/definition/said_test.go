@@ -97,7 +97,7 @@ func facts(b *strings.Builder, at string, v reflect.Value) {
 //
 // A file of testdata/said has the files of a folder, and then cases. A case is files that come to the folder, or lines of its
 // files that become others (old, =>, new), each named FILE: CASE, and then what is said; before it perhaps all that the mesh is.
-// -update writes these anew.
+// The flag -update rewrites them.
 //
 // covers P1.2, P1.3, P1.4, P4.2, P4.6, P8.2, P9.5, P14.2, SUB-21, SUB-22, SUB-23, SUB-24, SUB-25, SUB-26, SUB-28, SUB-29, SUB-30
 // covers SUB-31, SUB-32, SUB-33, SUB-34, SUB-35, SUB-36, SUB-39, SUB-41, C-27, BCP-1, KER-26, KER-79, KER-80, KER-81

@@ -126,7 +126,7 @@ func untilAll(enough bool) time.Duration {
 
 // meet finds the servers that answer, and how many there should be.
 func (p *Pusher) meet(ctx context.Context) error {
-	known, size := 1, 1 // known are also those of before they were restarted
+	known, size := 1, 1 // a server that restarted may count twice in known
 	err := p.ask(ctx, subjects.PingServers, nil, func(m *nats.Msg) time.Duration {
 		var s natsserver.ServerStatsMsg
 		if json.Unmarshal(m.Data, &s) == nil && s.Server.ID != "" {
